@@ -1,0 +1,583 @@
+//! The tree of a program, as written: names are not resolved and parentheses are kept, since some
+//! rules depend on them. Whatever an error may point at carries a [`Span`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::token::{Span, Token};
+
+mod expr;
+
+pub use expr::{BinaryOp, Expr, ExprKind, Lit, Outside, Place, Reduce, ReduceBody, Sub, UnaryOp};
+
+/// A name and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ident {
+    /// The name, as written.
+    pub name: Arc<str>,
+    /// Where it stands.
+    pub span: Span,
+}
+
+impl Ident {
+    /// The name as text.
+    pub fn as_str(&self) -> &str {
+        &self.name
+    }
+}
+
+impl fmt::Display for Ident {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// A Rust path: `D_MODEL`, `config::D_MODEL`, `::krate::norm`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Path {
+    /// Starts with `::`.
+    pub global: bool,
+    /// The segments, at least one.
+    pub segments: Vec<Ident>,
+    /// The whole path.
+    pub span: Span,
+}
+
+impl Path {
+    /// The name, if the path is a single identifier.
+    pub fn as_ident(&self) -> Option<&Ident> {
+        match &self.segments[..] {
+            [only] if !self.global => Some(only),
+            _ => None,
+        }
+    }
+
+    /// The last segment.
+    pub fn last(&self) -> &Ident {
+        &self.segments[self.segments.len() - 1]
+    }
+}
+
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, segment) in self.segments.iter().enumerate() {
+            if self.global || i > 0 {
+                f.write_str("::")?;
+            }
+            write!(f, "{segment}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Everything in one `ein!`, or in one text.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Program {
+    /// The items, in order.
+    pub items: Vec<Item>,
+}
+
+/// One item of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Item {
+    /// `fn f<…>(…) -> … { … }`
+    Block(Block),
+    /// `struct S<…> { … }`
+    Struct(Struct),
+    /// `fn f(x) = …;`
+    ScalarFn(ScalarFn),
+    /// `agg a(…) { … }`
+    Agg(Agg),
+    /// `extern fn f<…>(…) -> … splits(…);`
+    Extern(ExternFn),
+}
+
+impl Item {
+    /// The part that all items share.
+    pub fn head(&self) -> &Head {
+        match self {
+            Item::Block(item) => &item.head,
+            Item::Struct(item) => &item.head,
+            Item::ScalarFn(item) => &item.head,
+            Item::Agg(item) => &item.head,
+            Item::Extern(item) => &item.head,
+        }
+    }
+}
+
+/// What all items share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Head {
+    /// Attributes and docs, in order.
+    pub attrs: Vec<Attr>,
+    /// Visibility.
+    pub vis: Vis,
+    /// The item's name.
+    pub name: Ident,
+}
+
+/// Visibility of an item.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Vis {
+    /// None written.
+    Private,
+    /// `pub`
+    Public(Span),
+    /// `pub(crate)`, `pub(super)`, `pub(self)`, `pub(in path)`
+    Restricted(Path),
+}
+
+/// An attribute.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attr {
+    /// What it says.
+    pub kind: AttrKind,
+    /// From `#` to `]`.
+    pub span: Span,
+}
+
+/// What an attribute says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AttrKind {
+    /// A doc comment's text.
+    Doc(Arc<str>),
+    /// `#[name = "…"]`: a weight's name in a file; `{}` is an array index.
+    Name(Arc<str>),
+    /// `#[weight]`
+    Weight,
+    /// `#[state]`
+    State,
+    /// `#[host]`
+    Host,
+    /// `#[whole]`
+    Whole,
+    /// `#[split(b = 8)]`
+    Split(Vec<(Ident, u64)>),
+    /// Any other attribute of an item: the tokens between the brackets, passed on to Rust.
+    Rust(Vec<Token>),
+}
+
+/// A block: a tensor program with a name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Block {
+    /// Attributes, visibility, name.
+    pub head: Head,
+    /// Generic dims and dtypes.
+    pub generics: Vec<Generic>,
+    /// Parameters, in order.
+    pub params: Vec<Param>,
+    /// Result type.
+    pub ret: RType,
+    /// The `where` clauses.
+    pub clauses: Vec<Clause>,
+    /// Statements, in order.
+    pub stmts: Vec<Stmt>,
+    /// What is returned; `None` if it could not be read (an error is reported already).
+    pub result: Option<ResultNames>,
+    /// From the visibility to the result type and clauses.
+    pub signature: Span,
+}
+
+/// The names a block returns.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResultNames {
+    /// One name, or those of a tuple.
+    pub names: Vec<Ident>,
+    /// All of them.
+    pub span: Span,
+}
+
+/// A struct of parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Struct {
+    /// Attributes, visibility, name.
+    pub head: Head,
+    /// Generic dims and dtypes.
+    pub generics: Vec<Generic>,
+    /// Fields, in order.
+    pub fields: Vec<Field>,
+}
+
+/// A field of a struct.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Docs and `#[name]`.
+    pub attrs: Vec<Attr>,
+    /// The field's name.
+    pub name: Ident,
+    /// Its type.
+    pub ty: Type,
+}
+
+/// `fn mish(x) = x * tanh(softplus(x));`
+#[derive(Clone, Debug, PartialEq)]
+pub struct ScalarFn {
+    /// Attributes, visibility, name.
+    pub head: Head,
+    /// Arguments, at least one.
+    pub params: Vec<Ident>,
+    /// The value.
+    pub body: Expr,
+}
+
+/// A user's aggregation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Agg {
+    /// Attributes, visibility, name.
+    pub head: Head,
+    /// Arguments and their dtypes.
+    pub params: Vec<(Ident, Dtype)>,
+    /// State components with the identity.
+    pub state: Vec<StateField>,
+    /// The state of one element.
+    pub lift: Record,
+    /// Names of the two states that are merged.
+    pub merge_args: (Ident, Ident),
+    /// The merged state.
+    pub merge: RecordBlock,
+    /// The value of a state.
+    pub finish: RecordBlock,
+}
+
+/// A component of an aggregation's state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StateField {
+    /// Its name.
+    pub name: Ident,
+    /// Its dtype.
+    pub dtype: Dtype,
+    /// The identity.
+    pub identity: Expr,
+}
+
+/// `{ n: 1.0, mu: x }`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Components and values, in order.
+    pub fields: Vec<(Ident, Expr)>,
+    /// With its braces.
+    pub span: Span,
+}
+
+/// `{ let n = …; value }`
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordBlock {
+    /// Local scalars, in order.
+    pub lets: Vec<(Ident, Expr)>,
+    /// What the block is worth.
+    pub value: RecordValue,
+    /// With its braces.
+    pub span: Span,
+}
+
+/// The value of a [`RecordBlock`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum RecordValue {
+    /// A record of components.
+    Record(Record),
+    /// A single value.
+    Expr(Expr),
+}
+
+/// An opaque kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ExternFn {
+    /// Attributes, visibility, name.
+    pub head: Head,
+    /// Generic dims and dtypes.
+    pub generics: Vec<Generic>,
+    /// Parameters, in order.
+    pub params: Vec<Param>,
+    /// Result type.
+    pub ret: RType,
+    /// The dims that may be split.
+    pub splits: Vec<Ident>,
+}
+
+/// A generic parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Generic {
+    /// `dim D`
+    Dim(Ident),
+    /// `dim ..L`: any number of leading axes.
+    Rest(Ident),
+    /// `T: Float` or `T: Int`
+    Dtype(Ident, DtypeClass),
+}
+
+impl Generic {
+    /// The parameter's name.
+    pub fn name(&self) -> &Ident {
+        match self {
+            Generic::Dim(name) | Generic::Rest(name) | Generic::Dtype(name, _) => name,
+        }
+    }
+}
+
+/// What a dtype variable stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DtypeClass {
+    /// Any float.
+    Float,
+    /// Any integer.
+    Int,
+}
+
+/// A parameter of a block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    /// Docs, `#[weight]`, `#[state]`, `#[host]`, `#[name]`.
+    pub attrs: Vec<Attr>,
+    /// Its name.
+    pub name: Ident,
+    /// Its type.
+    pub ty: Type,
+}
+
+/// A dtype or dtype variable, unresolved.
+pub type Dtype = Ident;
+
+/// A type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Type {
+    /// What it is.
+    pub kind: TypeKind,
+    /// All of it.
+    pub span: Span,
+}
+
+/// What a type is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TypeKind {
+    /// `f32[B, S]`; `axes` is `None` for a bare `f32`.
+    Tensor {
+        /// The element type.
+        dtype: Dtype,
+        /// The axes.
+        axes: Option<Vec<Dim>>,
+    },
+    /// `Layer<D, F>`, or a bare capitalised name that is no dtype variable in scope.
+    Struct {
+        /// The struct's path.
+        path: Path,
+        /// Its dims.
+        args: Vec<Dim>,
+    },
+    /// `[T; N]`
+    Array(Box<Type>, Dim),
+}
+
+/// A result type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RType {
+    /// One type, or those of a tuple.
+    pub types: Vec<Type>,
+    /// Written with parentheses.
+    pub tuple: bool,
+    /// All of it.
+    pub span: Span,
+}
+
+/// An extent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dim {
+    /// What it is.
+    pub kind: DimKind,
+    /// All of it.
+    pub span: Span,
+}
+
+/// What an extent is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum DimKind {
+    /// An integer.
+    Int(u64),
+    /// A declared dim or a Rust const.
+    Name(Path),
+    /// `..L`
+    Rest(Ident),
+    /// `-a`
+    Neg(Box<Dim>),
+    /// `a + b`
+    Binary(DimOp, Box<Dim>, Box<Dim>),
+    /// `(a)`
+    Paren(Box<Dim>),
+}
+
+/// Integer arithmetic on extents; division and remainder are Euclidean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DimOp {
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+    /// `/`
+    Div,
+    /// `%`
+    Rem,
+}
+
+/// A clause of a `where`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clause {
+    /// What it says.
+    pub kind: ClauseKind,
+    /// All of it.
+    pub span: Span,
+}
+
+/// What a clause says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ClauseKind {
+    /// `dim E = D / H`
+    Define(Ident, Dim),
+    /// `T >= S`
+    Compare(Dim, CmpOp, Dim),
+}
+
+/// A comparison; clauses have no `!=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CmpOp {
+    /// `==`
+    Eq,
+    /// `!=`
+    Ne,
+    /// `<`
+    Lt,
+    /// `<=`
+    Le,
+    /// `>`
+    Gt,
+    /// `>=`
+    Ge,
+}
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stmt {
+    /// Docs, `#[whole]`, `#[split(…)]`.
+    pub attrs: Vec<Attr>,
+    /// What it does.
+    pub kind: StmtKind,
+    /// Without its attributes, with its `;`.
+    pub span: Span,
+}
+
+/// What a statement does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StmtKind {
+    /// `let pat: ty = value;`
+    Let {
+        /// `mut`, for what a loop carries.
+        mutable: Option<Span>,
+        /// What is bound.
+        pat: Pattern,
+        /// The annotation.
+        ty: Option<RType>,
+        /// The value.
+        value: Expr,
+    },
+    /// `kc[b, pos + s] = value;`
+    Store {
+        /// The state.
+        target: Ident,
+        /// Where in it.
+        subs: Vec<Expr>,
+        /// The value.
+        value: Expr,
+    },
+    /// `for l in layers { … }`
+    For {
+        /// The loop variable.
+        var: Ident,
+        /// What it runs over.
+        range: ForRange,
+        /// The body.
+        body: Vec<Stmt>,
+    },
+    /// `x = mlp(x, l);`
+    Carry {
+        /// The names assigned: one, or a tuple's.
+        targets: Vec<Ident>,
+        /// Written with parentheses.
+        tuple: bool,
+        /// The block called.
+        path: Path,
+        /// Its arguments.
+        args: Vec<Expr>,
+    },
+    /// A statement that could not be read (an error is reported already): what it would have
+    /// bound, as far as known.
+    Error(Vec<Ident>),
+}
+
+/// What a `for` runs over.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ForRange {
+    /// The elements of a struct array.
+    Array(Ident),
+    /// `lo .. hi`
+    Range(Dim, Dim),
+}
+
+/// The left of a `let`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pattern {
+    /// One name, or those of a tuple; `_` is allowed.
+    pub names: Vec<Ident>,
+    /// Written with parentheses.
+    pub tuple: bool,
+    /// Left indices: `None` for `let s = …`, empty for `let s[] = …`.
+    pub indices: Option<Vec<LeftIndex>>,
+    /// All of it.
+    pub span: Span,
+}
+
+/// An index on the left.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LeftIndex {
+    /// `i` or `i in N`
+    Index(IndexDecl),
+    /// `..l`
+    Rest(Ident),
+    /// `(h, e)`: a merged axis.
+    Merged(Vec<LeftIndex>, Span),
+}
+
+/// An index and, if written, its extent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct IndexDecl {
+    /// The index.
+    pub name: Ident,
+    /// Its `in`.
+    pub extent: Option<Dim>,
+}
+
+impl CmpOp {
+    /// The operator as written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            CmpOp::Eq => "==",
+            CmpOp::Ne => "!=",
+            CmpOp::Lt => "<",
+            CmpOp::Le => "<=",
+            CmpOp::Gt => ">",
+            CmpOp::Ge => ">=",
+        }
+    }
+}
+
+impl DimOp {
+    /// The operator as written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            DimOp::Add => "+",
+            DimOp::Sub => "-",
+            DimOp::Mul => "*",
+            DimOp::Div => "/",
+            DimOp::Rem => "%",
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! Expressions, as written.
+
+use std::fmt;
+
+use super::{CmpOp, Dtype, Ident, IndexDecl, Path};
+use crate::syntax::token::Span;
+
+/// An expression.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// All of it.
+    pub span: Span,
+}
+
+/// What an expression is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExprKind {
+    /// A literal.
+    Lit(Lit),
+    /// A rank-0 tensor, index, dim, const, host value, or an argument: `x`, `l.w1`, `a::D`.
+    Name(Place),
+    /// `x[i, j]`, `l.w1[f, d]`, with its `else`.
+    Access {
+        /// What is read.
+        place: Place,
+        /// Where in it.
+        subs: Vec<Sub>,
+        /// The value outside.
+        default: Option<Outside>,
+    },
+    /// `exp(x)`, `norm(x, g)`: a scalar function, or a block as the value of a `let`.
+    Call {
+        /// What is called.
+        path: Path,
+        /// Its arguments.
+        args: Vec<Expr>,
+    },
+    /// `sum[k] …`
+    Reduce(Box<Reduce>),
+    /// `-a`, `!a`
+    Unary(UnaryOp, Box<Expr>),
+    /// `a + b`
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// `a as f16`
+    Cast(Box<Expr>, Dtype),
+    /// `(a)`
+    Paren(Box<Expr>),
+    /// `(a, b)`: an aggregation's arguments.
+    Tuple(Vec<Expr>),
+    /// `if c { a } else { b }`
+    If {
+        /// The condition.
+        cond: Box<Expr>,
+        /// The value where it holds.
+        then: Box<Expr>,
+        /// The value elsewhere; another `If` without braces for `else if`.
+        otherwise: Box<Expr>,
+    },
+}
+
+/// A name with fields.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The name.
+    pub path: Path,
+    /// Fields of structs, outermost first.
+    pub fields: Vec<Ident>,
+    /// All of it.
+    pub span: Span,
+}
+
+impl Place {
+    /// The name, if it is a single identifier without fields.
+    pub fn as_ident(&self) -> Option<&Ident> {
+        if self.fields.is_empty() {
+            self.path.as_ident()
+        } else {
+            None
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.path)?;
+        self.fields
+            .iter()
+            .try_for_each(|field| write!(f, ".{field}"))
+    }
+}
+
+/// One position of an access.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sub {
+    /// An index expression; a tensor inside is a gather.
+    Expr(Expr),
+    /// `..l`
+    Rest(Ident),
+    /// `(h, e)`: a merged axis.
+    Merged(Vec<Sub>, Span),
+}
+
+impl Sub {
+    /// Its place.
+    pub fn span(&self) -> Span {
+        match self {
+            Sub::Expr(expr) => expr.span,
+            Sub::Rest(name) => name.span,
+            Sub::Merged(_, span) => *span,
+        }
+    }
+}
+
+/// The value of an access outside its tensor: `else -1.0`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outside {
+    /// Whether a `-` stands before it.
+    pub negative: bool,
+    /// The magnitude: a number or `inf`.
+    pub lit: Lit,
+    /// Without the `else`.
+    pub span: Span,
+}
+
+/// A reduction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reduce {
+    /// The aggregation; a built-in one or a user's.
+    pub agg: Path,
+    /// The reduced indices.
+    pub indices: Vec<IndexDecl>,
+    /// `where …`
+    pub filter: Option<Expr>,
+    /// `; f32`
+    pub acc: Option<Dtype>,
+    /// What is reduced.
+    pub body: ReduceBody,
+}
+
+/// What a reduction reduces.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ReduceBody {
+    /// The product after a built-in aggregation.
+    Product(Expr),
+    /// The arguments of a user's aggregation.
+    Args(Vec<Expr>),
+}
+
+/// A literal.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Lit {
+    /// An integer.
+    Int(u64),
+    /// A float.
+    Float(f64),
+    /// `inf`
+    Inf,
+    /// `nan`
+    Nan,
+    /// `true`, `false`
+    Bool(bool),
+}
+
+/// An operator before its operand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnaryOp {
+    /// `-`
+    Neg,
+    /// `!`
+    Not,
+}
+
+/// An operator between its operands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BinaryOp {
+    /// `+`
+    Add,
+    /// `-`
+    Sub,
+    /// `*`
+    Mul,
+    /// `/`
+    Div,
+    /// `%`
+    Rem,
+    /// A comparison.
+    Cmp(CmpOp),
+    /// `&&`
+    And,
+    /// `||`
+    Or,
+}
+
+impl BinaryOp {
+    /// The operator as written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            BinaryOp::Add => "+",
+            BinaryOp::Sub => "-",
+            BinaryOp::Mul => "*",
+            BinaryOp::Div => "/",
+            BinaryOp::Rem => "%",
+            BinaryOp::Cmp(cmp) => cmp.symbol(),
+            BinaryOp::And => "&&",
+            BinaryOp::Or => "||",
+        }
+    }
+}

@@ -1,0 +1,244 @@
+//! What can be wrong with a program: one code per way, one table of codes.
+
+use std::fmt;
+
+use super::token::Span;
+
+macro_rules! codes {
+    ($($number:literal $name:ident $title:literal,)*) => {
+        /// A stable error code, `EIN0001` and up. A number is never reused.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[non_exhaustive]
+        pub enum Code {
+            $(#[doc = $title] $name = $number,)*
+        }
+
+        impl Code {
+            /// Every code, in order.
+            pub const ALL: &'static [Code] = &[$(Code::$name),*];
+
+            /// What the code means, in a line.
+            pub fn title(self) -> &'static str {
+                match self { $(Code::$name => $title,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    1 ExtentMismatch "an index has two different extents",
+    2 UnboundIndex "an index is neither on the left nor reduced",
+    3 RankMismatch "an access has too many or too few indices",
+    4 UnknownExtent "nothing gives an index its extent",
+    5 UnprovenExtent "two extents are not provably equal",
+    6 OutOfRange "an access may leave its axis",
+    7 MergedAxis "a merged axis may not divide evenly",
+    8 Narrowing "a value would be narrowed implicitly",
+    9 GatherIndex "an index value is not an integer",
+    10 UndefinedName "a name is used before it is defined, or never defined",
+    11 CallExtent "an argument's axis disagrees with the block's",
+    12 Bind "the inputs' sizes do not fit the program",
+    13 Syntax "the program is not well formed",
+    14 NotYet "this part of the language is not supported yet",
+    15 ResultType "a result does not have the declared type",
+    16 CallAnnotation "the annotation of a call disagrees with the block called",
+    17 CarriedType "a loop-carried tensor changes its type",
+    18 ReducedOutput "an index is both on the left and reduced",
+    19 ResultNotName "the result of a block must be a name",
+    20 MissingElse "an `if` needs an `else`",
+    21 FactorInReduction "a factor inside a reduction does not depend on the reduced indices",
+    22 NestedReduction "a reduction stands unparenthesised inside another, or rebinds its index",
+    23 NarrowingFactor "a cast narrows only the last factor of a reduction",
+    24 Duplicate "a name is declared twice",
+    25 ReservedName "a name that is an aggregation or a keyword is declared as something else",
+    26 UnknownAgg "there is no such aggregation",
+    27 UnknownFunction "there is no such function or block",
+    28 Arity "a call has too many or too few arguments",
+    29 NoCommonDtype "two operands have no common dtype",
+    30 IntegerLiteral "an integer literal stands where a float is needed",
+    31 DtypeRule "an operator is not defined for this dtype",
+    32 UnknownType "there is no such dtype or struct",
+    33 UnknownField "a struct has no such field",
+    34 CalleeClause "a clause of the called block cannot be proved",
+    35 ParamRole "`#[state]` must agree between caller and callee",
+    36 Argument "an argument must be a name, a field, a literal or a host value",
+    37 StoreTarget "only state can be stored into",
+    38 StoreNotInjective "a store may write one element twice",
+    39 Recursion "a block calls itself",
+    40 Tuple "a tuple stands outside an access and an aggregation's arguments",
+    41 TooDeep "the program is nested too deeply",
+    42 Literal "a literal is malformed, out of range or carries a suffix",
+    43 Attribute "an attribute is unknown, misplaced or malformed",
+    44 NotMutable "a name is assigned in a loop but not declared `mut`",
+    45 DimValue "a Rust const used as a value needs a cast",
+    46 Extent "an extent is negative, or not an integer polynomial of dims",
+    47 Loop "a `for` needs a struct array or a constant range",
+    48 Pattern "a pattern does not fit what it is bound to",
+    49 ClauseFalse "a `where` clause can never hold",
+    50 OutOfScope "this is outside the language",
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EIN{:04}", *self as u16)
+    }
+}
+
+/// An error: its code, what is wrong, where, and what to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diag {
+    /// The kind of error.
+    pub code: Code,
+    /// What is wrong, in the user's own names.
+    pub message: String,
+    /// The user's tokens that are wrong.
+    pub primary: Span,
+    /// The other place, where two places disagree, and what to say of it.
+    pub secondary: Option<(Span, String)>,
+    /// What to write instead; right when applied.
+    pub help: Option<String>,
+}
+
+impl Diag {
+    /// An error with a code, a place and a message.
+    pub fn new(code: Code, primary: Span, message: impl Into<String>) -> Self {
+        Diag {
+            code,
+            message: message.into(),
+            primary,
+            secondary: None,
+            help: None,
+        }
+    }
+
+    /// Adds the second place.
+    pub fn secondary(mut self, span: Span, message: impl Into<String>) -> Self {
+        self.secondary = Some((span, message.into()));
+        self
+    }
+
+    /// Adds the help line.
+    pub fn help(mut self, help: impl Into<String>) -> Self {
+        self.help = Some(help.into());
+        self
+    }
+
+    /// Shows the error with the lines of `source`, for spans that are byte offsets into it.
+    pub fn render<'a>(&'a self, source: &'a str) -> impl fmt::Display + 'a {
+        Rendered { diag: self, source }
+    }
+}
+
+impl fmt::Display for Diag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)?;
+        if let Some((_, message)) = &self.secondary {
+            write!(f, "\nnote: {message}")?;
+        }
+        if let Some(help) = &self.help {
+            write!(f, "\nhelp: {help}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Diag {}
+
+struct Rendered<'a> {
+    diag: &'a Diag,
+    source: &'a str,
+}
+
+impl fmt::Display for Rendered<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let diag = self.diag;
+        writeln!(f, "error[{}]: {}", diag.code, diag.message)?;
+        snippet(f, self.source, diag.primary, '^', "")?;
+        if let Some((span, message)) = &diag.secondary {
+            snippet(f, self.source, *span, '-', message)?;
+        }
+        if let Some(help) = &diag.help {
+            writeln!(f, "  help: {}", help.replace('\n', "\n        "))?;
+        }
+        Ok(())
+    }
+}
+
+/// The first line of `span` in `source`, underlined.
+fn snippet(
+    f: &mut fmt::Formatter<'_>,
+    source: &str,
+    span: Span,
+    mark: char,
+    note: &str,
+) -> fmt::Result {
+    let floor = |at: u32| {
+        let mut at = (at as usize).min(source.len());
+        while !source.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let (start, end) = (floor(span.start), floor(span.end));
+    let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
+    let line_end = source[start..]
+        .find('\n')
+        .map_or(source.len(), |at| start + at);
+    let line = source[..line_start].matches('\n').count() + 1;
+    let column = source[line_start..start].chars().count() + 1;
+    let width = source[start..end.clamp(start, line_end)]
+        .chars()
+        .count()
+        .max(1);
+    let number = line.to_string();
+    let margin = " ".repeat(number.len());
+    writeln!(f, "{margin}--> {line}:{column}")?;
+    writeln!(
+        f,
+        "{number} | {}",
+        source[line_start..line_end].replace('\t', " ")
+    )?;
+    let marks: String = std::iter::repeat_n(mark, width).collect();
+    let text = format!("{}{marks} {note}", " ".repeat(column - 1));
+    writeln!(f, "{margin} | {}", text.trim_end())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_numbered_once_and_in_order() {
+        for (index, code) in Code::ALL.iter().enumerate() {
+            assert_eq!(code.to_string(), format!("EIN{:04}", index + 1));
+        }
+    }
+
+    #[test]
+    fn renders_both_places() {
+        let source = "let é = a[m, k]\n  * b[k, n];\n";
+        let at = source.rfind('k').unwrap() as u32;
+        let first = source.find('k').unwrap() as u32;
+        let diag = Diag::new(
+            Code::ExtentMismatch,
+            Span::new(at, at + 1),
+            "index `k` differs",
+        )
+        .secondary(Span::new(first, first + 1), "512 here")
+        .help("use two indices");
+        let text = diag.render(source).to_string();
+        assert_eq!(
+            text,
+            "error[EIN0001]: index `k` differs\n --> 2:7\n2 |   * b[k, n];\n  |       ^\n --> 1:14\n\
+             1 | let é = a[m, k]\n  |              - 512 here\n  help: use two indices\n"
+        );
+    }
+
+    #[test]
+    fn spans_past_the_source_do_not_panic() {
+        let text = Diag::new(Code::Syntax, Span::new(90, 95), "x")
+            .render("é")
+            .to_string();
+        assert!(text.contains("1:2"), "{text}");
+    }
+}

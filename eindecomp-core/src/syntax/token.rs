@@ -1,0 +1,264 @@
+//! Tokens with spans, and the balanced buffer that the parser reads.
+//!
+//! Both sources of tokens, Rust's `TokenStream` and text, feed the same [`Builder`]: it fuses
+//! multi-character operators and balances delimiters, so that the parser sees no difference.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::diag::{Code, Diag};
+
+/// A place in the source, opaque to the language: byte offsets of a text, or indices into the
+/// macro's flat list of Rust tokens.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Span {
+    /// First unit covered.
+    pub start: u32,
+    /// One past the last unit covered.
+    pub end: u32,
+}
+
+impl Span {
+    /// The span `start..end`.
+    pub fn new(start: u32, end: u32) -> Self {
+        Span { start, end }
+    }
+
+    /// The smallest span that covers both.
+    pub fn join(self, other: Span) -> Span {
+        Span {
+            start: self.start.min(other.start),
+            end: self.end.max(other.end),
+        }
+    }
+}
+
+impl fmt::Debug for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}..{}", self.start, self.end)
+    }
+}
+
+/// A bracket's shape.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delim {
+    /// `( )`
+    Paren,
+    /// `[ ]`
+    Bracket,
+    /// `{ }`
+    Brace,
+}
+
+impl Delim {
+    /// The opening bracket's text.
+    pub fn open(self) -> &'static str {
+        match self {
+            Delim::Paren => "(",
+            Delim::Bracket => "[",
+            Delim::Brace => "{",
+        }
+    }
+
+    /// The closing bracket's text.
+    pub fn close(self) -> &'static str {
+        match self {
+            Delim::Paren => ")",
+            Delim::Bracket => "]",
+            Delim::Brace => "}",
+        }
+    }
+}
+
+/// What a token is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tok {
+    /// An identifier or keyword, as written.
+    Ident(Arc<str>),
+    /// A literal, as written: numbers, strings, characters.
+    Literal(Arc<str>),
+    /// An operator of one or two characters.
+    Punct(&'static str),
+    /// An opening bracket.
+    Open(Delim),
+    /// A closing bracket.
+    Close(Delim),
+    /// A character that no program contains.
+    Unknown(char),
+}
+
+impl fmt::Display for Tok {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Tok::Ident(text) | Tok::Literal(text) => f.write_str(text),
+            Tok::Punct(text) => f.write_str(text),
+            Tok::Open(delim) => f.write_str(delim.open()),
+            Tok::Close(delim) => f.write_str(delim.close()),
+            Tok::Unknown(ch) => write!(f, "{ch}"),
+        }
+    }
+}
+
+/// A token and its place.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Token {
+    /// What it is.
+    pub tok: Tok,
+    /// Where it is.
+    pub span: Span,
+}
+
+const SINGLE: [&str; 22] = [
+    "+", "-", "*", "/", "%", "=", "<", ">", "!", ":", ";", ",", ".", "#", "|", "&", "^", "~", "@",
+    "?", "$", "'",
+];
+const FUSED: [&str; 10] = ["::", "..", "->", "=>", "==", "!=", "<=", ">=", "&&", "||"];
+
+/// Tokens in order, with balanced delimiters, each of which knows its partner.
+#[derive(Clone, Debug, Default)]
+pub struct TokenBuffer {
+    tokens: Vec<Token>,
+    partner: Vec<usize>,
+    end: Span,
+}
+
+impl TokenBuffer {
+    /// All tokens, in order.
+    pub fn tokens(&self) -> &[Token] {
+        &self.tokens
+    }
+
+    /// The token at `index`, if there is one.
+    pub fn get(&self, index: usize) -> Option<&Token> {
+        self.tokens.get(index)
+    }
+
+    /// The place of the token at `index`; past the end, the end of the source.
+    pub fn span(&self, index: usize) -> Span {
+        self.tokens.get(index).map_or(self.end, |token| token.span)
+    }
+
+    /// The index of the bracket that closes (or opens) the bracket at `index`; any other token is
+    /// its own partner.
+    pub fn partner(&self, index: usize) -> usize {
+        self.partner.get(index).copied().unwrap_or(index)
+    }
+
+    /// The index after the token tree that starts at `index`.
+    pub fn after_tree(&self, index: usize) -> usize {
+        self.partner(index).max(index) + 1
+    }
+}
+
+/// Collects tokens into a [`TokenBuffer`].
+#[derive(Debug, Default)]
+pub struct Builder {
+    buffer: TokenBuffer,
+    open: Vec<usize>,
+    joint: bool,
+    diags: Vec<Diag>,
+}
+
+impl Builder {
+    /// An empty builder.
+    pub fn new() -> Self {
+        Builder::default()
+    }
+
+    fn push(&mut self, tok: Tok, span: Span) {
+        self.joint = false;
+        self.buffer.partner.push(self.buffer.tokens.len());
+        self.buffer.tokens.push(Token { tok, span });
+    }
+
+    /// Adds an identifier or keyword.
+    pub fn ident(&mut self, text: &str, span: Span) {
+        self.push(Tok::Ident(text.into()), span);
+    }
+
+    /// Adds a literal, as written.
+    pub fn literal(&mut self, text: &str, span: Span) {
+        self.push(Tok::Literal(text.into()), span);
+    }
+
+    /// Adds one operator character; `joint` says that another follows without a gap.
+    pub fn punct(&mut self, ch: char, joint: bool, span: Span) {
+        let mut utf8 = [0; 4];
+        let text: &str = ch.encode_utf8(&mut utf8);
+        if self.joint
+            && let Some(Token {
+                tok: Tok::Punct(left),
+                span: place,
+            }) = self.buffer.tokens.last_mut()
+            && let Some(both) = FUSED.iter().find(|f| f.strip_prefix(*left) == Some(text))
+        {
+            *left = both;
+            *place = place.join(span);
+            self.joint = false;
+            return;
+        }
+        match SINGLE.iter().find(|s| **s == text) {
+            Some(single) => self.push(Tok::Punct(single), span),
+            None => self.push(Tok::Unknown(ch), span),
+        }
+        self.joint = joint;
+    }
+
+    /// Adds an opening bracket.
+    pub fn open(&mut self, delim: Delim, span: Span) {
+        self.open.push(self.buffer.tokens.len());
+        self.push(Tok::Open(delim), span);
+    }
+
+    /// Adds a closing bracket. One that closes nothing is reported and dropped; brackets left open
+    /// inside are reported and closed.
+    pub fn close(&mut self, delim: Delim, span: Span) {
+        let matches = |b: &TokenBuffer, at: usize| b.tokens[at].tok == Tok::Open(delim);
+        if !self.open.iter().any(|&at| matches(&self.buffer, at)) {
+            let text = format!("unexpected closing `{}`", delim.close());
+            self.diags.push(Diag::new(Code::Syntax, span, text));
+            return;
+        }
+        while let Some(at) = self.open.pop() {
+            if matches(&self.buffer, at) {
+                self.link(at, delim, span);
+                return;
+            }
+            self.close_missing(at, span);
+        }
+    }
+
+    fn link(&mut self, at: usize, delim: Delim, span: Span) {
+        let close = self.buffer.tokens.len();
+        self.push(Tok::Close(delim), span);
+        self.buffer.partner[close] = at;
+        self.buffer.partner[at] = close;
+    }
+
+    fn close_missing(&mut self, at: usize, span: Span) {
+        let Token {
+            tok: Tok::Open(delim),
+            span: open,
+        } = self.buffer.tokens[at]
+        else {
+            return;
+        };
+        let text = format!("this `{}` is never closed", delim.open());
+        self.diags.push(Diag::new(Code::Syntax, open, text));
+        self.link(at, delim, Span::new(span.start, span.start));
+    }
+
+    /// Adds a problem found while reading characters.
+    pub fn error(&mut self, diag: Diag) {
+        self.diags.push(diag);
+    }
+
+    /// The balanced buffer, `end` being the place just past the source, and what was wrong.
+    pub fn finish(mut self, end: Span) -> (TokenBuffer, Vec<Diag>) {
+        while let Some(at) = self.open.pop() {
+            self.close_missing(at, end);
+        }
+        self.buffer.end = end;
+        (self.buffer, self.diags)
+    }
+}
