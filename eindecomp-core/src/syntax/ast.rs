@@ -370,10 +370,8 @@ pub enum TypeKind {
 /// A result type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RType {
-    /// One type, or those of a tuple.
+    /// One type, or those of a tuple (two or more).
     pub types: Vec<Type>,
-    /// Written with parentheses.
-    pub tuple: bool,
     /// All of it.
     pub span: Span,
 }
@@ -501,8 +499,6 @@ pub enum StmtKind {
     Carry {
         /// The names assigned: one, or a tuple's.
         targets: Vec<Ident>,
-        /// Written with parentheses.
-        tuple: bool,
         /// The block called.
         path: Path,
         /// Its arguments.
@@ -525,10 +521,8 @@ pub enum ForRange {
 /// The left of a `let`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pattern {
-    /// One name, or those of a tuple; `_` is allowed.
+    /// One name, or those of a tuple (two or more); `_` is allowed.
     pub names: Vec<Ident>,
-    /// Written with parentheses.
-    pub tuple: bool,
     /// Left indices: `None` for `let s = …`, empty for `let s[] = …`.
     pub indices: Option<Vec<LeftIndex>>,
     /// All of it.
