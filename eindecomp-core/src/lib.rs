@@ -1,7 +1,19 @@
-//! Language, graph, planner and task graph of eindecomp: no devices, threads or clocks.
+//! Language, graph, planner and task graph of eindecomp. Core never sees a device, a thread or a
+//! clock, so all of planning and distribution is tested as text.
 //!
-//! Without the feature `plan` only [`syntax`] and the operator tables are built; that is what the
-//! `ein!` macro links.
+//! Without the feature `plan` (default) only [`syntax`] and the operator tables are built:
+//! that is what the `ein!` macro depends on.
 #![forbid(unsafe_code)]
 
+pub mod ein;
+#[cfg(feature = "plan")]
+pub mod graph;
+#[cfg(feature = "plan")]
+pub mod pass;
+#[cfg(feature = "plan")]
+pub mod plan;
+#[cfg(feature = "plan")]
+pub mod reference;
 pub mod syntax;
+#[cfg(feature = "plan")]
+pub mod task;

@@ -1,0 +1,370 @@
+//! Extents as integer polynomials over symbols.
+//!
+//! A [`Dim`] is a sum of monomials; a monomial is a product of atoms: symbols, floor quotients
+//! and remainders of other dims. The form is canonical, so equal polynomials are equal values.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::ops::{Add, Mul, Neg, Sub};
+use std::sync::Arc;
+
+use super::scalar::{floor_div, floor_rem};
+
+/// A factor of a monomial.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Atom {
+    /// A symbol: a `dim` parameter or a Rust const.
+    Sym(Arc<str>),
+    /// Floor quotient.
+    Div(Box<Dim>, Box<Dim>),
+    /// Remainder with the divisor's sign.
+    Rem(Box<Dim>, Box<Dim>),
+}
+
+/// An integer polynomial over symbols.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Dim {
+    /// Sorted atoms of a monomial → its coefficient, never 0. The empty monomial is the constant.
+    terms: BTreeMap<Vec<Atom>, i64>,
+}
+
+/// Why a dim has no value.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum DimError {
+    /// A symbol without a value.
+    #[error("dim `{0}` has no value")]
+    Unbound(Arc<str>),
+    /// A divisor below 1.
+    #[error("divisor `{divisor}` is {value}, but must be at least 1")]
+    Divisor {
+        /// The divisor.
+        divisor: Dim,
+        /// Its value.
+        value: i64,
+    },
+    /// The value does not fit 64 bits.
+    #[error("the value of `{0}` does not fit 64 bits")]
+    Overflow(Dim),
+}
+
+impl Dim {
+    /// The symbol `name`.
+    pub fn sym(name: impl Into<Arc<str>>) -> Dim {
+        Dim::atom(Atom::Sym(name.into()))
+    }
+
+    fn atom(atom: Atom) -> Dim {
+        Dim {
+            terms: BTreeMap::from([(vec![atom], 1)]),
+        }
+    }
+
+    /// The value, if there is no symbol in it.
+    pub fn as_const(&self) -> Option<i64> {
+        match self.terms.len() {
+            0 => Some(0),
+            1 => self.terms.get(&Vec::new()).copied(),
+            _ => None,
+        }
+    }
+
+    /// The name, if the dim is one symbol.
+    pub fn as_symbol(&self) -> Option<&Arc<str>> {
+        match self.terms.iter().next() {
+            Some((m, 1)) if self.terms.len() == 1 && m.len() == 1 => match &m[0] {
+                Atom::Sym(s) => Some(s),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Monomials (sorted atoms) with their coefficients, in canonical order.
+    pub fn terms(&self) -> impl Iterator<Item = (&[Atom], i64)> {
+        self.terms.iter().map(|(m, &c)| (m.as_slice(), c))
+    }
+
+    /// Every symbol that occurs in it.
+    pub fn symbols(&self) -> BTreeSet<Arc<str>> {
+        let mut out = BTreeSet::new();
+        self.collect_symbols(&mut out);
+        out
+    }
+
+    fn collect_symbols(&self, out: &mut BTreeSet<Arc<str>>) {
+        for atom in self.terms.keys().flatten() {
+            match atom {
+                Atom::Sym(s) => {
+                    out.insert(s.clone());
+                }
+                Atom::Div(a, b) | Atom::Rem(a, b) => {
+                    a.collect_symbols(out);
+                    b.collect_symbols(out);
+                }
+            }
+        }
+    }
+
+    /// Floor quotient. Exact where the divisor divides every coefficient, or is a symbol that
+    /// divides every monomial.
+    pub fn floor_div(&self, by: &Dim) -> Dim {
+        if let Some(d) = by.as_const() {
+            if d == 1 {
+                return self.clone();
+            }
+            if let Some(n) = self.as_const().filter(|_| d > 0) {
+                return Dim::from(floor_div(n, d));
+            }
+            if d > 0 && self.terms.values().all(|c| c % d == 0) {
+                let terms = self.terms.iter().map(|(m, c)| (m.clone(), c / d)).collect();
+                return Dim { terms };
+            }
+        } else if let Some(q) = self.divide_by_monomial(by) {
+            return q;
+        }
+        Dim::atom(Atom::Div(Box::new(self.clone()), Box::new(by.clone())))
+    }
+
+    /// Remainder of [`Dim::floor_div`].
+    pub fn rem(&self, by: &Dim) -> Dim {
+        if let Some(d) = by.as_const().filter(|&d| d > 0) {
+            if let Some(n) = self.as_const() {
+                return Dim::from(floor_rem(n, d));
+            }
+            if self.terms.values().all(|c| c % d == 0) {
+                return Dim::default();
+            }
+        } else if self.divide_by_monomial(by).is_some() {
+            return Dim::default();
+        }
+        Dim::atom(Atom::Rem(Box::new(self.clone()), Box::new(by.clone())))
+    }
+
+    /// `self / by` where `by` is one monomial that divides each of ours.
+    fn divide_by_monomial(&self, by: &Dim) -> Option<Dim> {
+        let (factor, &c) = by.terms.iter().next().filter(|_| by.terms.len() == 1)?;
+        let mut terms = BTreeMap::new();
+        for (m, &k) in &self.terms {
+            let mut rest = m.clone();
+            for atom in factor {
+                rest.remove(rest.iter().position(|a| a == atom)?);
+            }
+            if c == 0 || k % c != 0 {
+                return None;
+            }
+            terms.insert(rest, k / c);
+        }
+        Some(Dim { terms })
+    }
+
+    /// Each symbol replaced by what `of` gives for it; `None` keeps it.
+    pub fn substitute(&self, of: &dyn Fn(&str) -> Option<Dim>) -> Dim {
+        self.map_atoms(&|atom| match atom {
+            Atom::Sym(s) => of(s).unwrap_or_else(|| Dim::sym(s.clone())),
+            Atom::Div(a, b) => a.substitute(of).floor_div(&b.substitute(of)),
+            Atom::Rem(a, b) => a.substitute(of).rem(&b.substitute(of)),
+        })
+    }
+
+    /// The polynomial with every atom replaced.
+    pub fn map_atoms(&self, of: &dyn Fn(&Atom) -> Dim) -> Dim {
+        let mut sum = Dim::default();
+        for (m, &c) in &self.terms {
+            sum = &sum + &m.iter().fold(Dim::from(c), |p, a| &p * &of(a));
+        }
+        sum
+    }
+
+    /// The value under `env`.
+    ///
+    /// # Errors
+    /// An unbound symbol, a divisor below 1, or a value past 64 bits.
+    pub fn eval(&self, env: &dyn Fn(&str) -> Option<i64>) -> Result<i64, DimError> {
+        let overflow = || DimError::Overflow(self.clone());
+        let mut sum = 0i64;
+        for (m, &c) in &self.terms {
+            let mut product = c;
+            for atom in m {
+                let v = match atom {
+                    Atom::Sym(s) => env(s).ok_or_else(|| DimError::Unbound(s.clone()))?,
+                    Atom::Div(a, b) | Atom::Rem(a, b) => {
+                        let (x, y) = (a.eval(env)?, b.eval(env)?);
+                        if y < 1 {
+                            return Err(DimError::Divisor {
+                                divisor: (**b).clone(),
+                                value: y,
+                            });
+                        }
+                        if matches!(atom, Atom::Div(..)) {
+                            floor_div(x, y)
+                        } else {
+                            floor_rem(x, y)
+                        }
+                    }
+                };
+                product = product.checked_mul(v).ok_or_else(overflow)?;
+            }
+            sum = sum.checked_add(product).ok_or_else(overflow)?;
+        }
+        Ok(sum)
+    }
+
+    /// Product of `dims`; 1 for none.
+    pub fn product<'a>(dims: impl IntoIterator<Item = &'a Dim>) -> Dim {
+        dims.into_iter().fold(Dim::from(1), |p, d| &p * d)
+    }
+}
+
+impl From<i64> for Dim {
+    fn from(c: i64) -> Dim {
+        Dim {
+            terms: if c == 0 {
+                BTreeMap::new()
+            } else {
+                BTreeMap::from([(Vec::new(), c)])
+            },
+        }
+    }
+}
+
+impl Add for &Dim {
+    type Output = Dim;
+    fn add(self, other: &Dim) -> Dim {
+        let mut terms = self.terms.clone();
+        for (m, &c) in &other.terms {
+            let slot = terms.entry(m.clone()).or_insert(0);
+            *slot = slot.saturating_add(c);
+            if *slot == 0 {
+                terms.remove(m);
+            }
+        }
+        Dim { terms }
+    }
+}
+
+impl Neg for &Dim {
+    type Output = Dim;
+    fn neg(self) -> Dim {
+        Dim {
+            terms: self
+                .terms
+                .iter()
+                .map(|(m, c)| (m.clone(), c.saturating_neg()))
+                .collect(),
+        }
+    }
+}
+
+impl Sub for &Dim {
+    type Output = Dim;
+    fn sub(self, other: &Dim) -> Dim {
+        self + &-other
+    }
+}
+
+impl Mul for &Dim {
+    type Output = Dim;
+    fn mul(self, other: &Dim) -> Dim {
+        let mut product = Dim::default();
+        for (a, &x) in &self.terms {
+            for (b, &y) in &other.terms {
+                let mut m = [a.as_slice(), b.as_slice()].concat();
+                m.sort();
+                let term = Dim {
+                    terms: BTreeMap::from([(m, x.saturating_mul(y))]),
+                };
+                product = &product + &term;
+            }
+        }
+        product
+    }
+}
+
+/// As source: `2*F`, `D / H`, `(Y - 3) / 2 + 1`; symbolic terms first, the constant last.
+impl fmt::Display for Dim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.terms.is_empty() {
+            return f.write_str("0");
+        }
+        let (constant, symbolic): (Vec<_>, Vec<_>) =
+            self.terms.iter().partition(|(m, _)| m.is_empty());
+        for (i, (m, c)) in symbolic.into_iter().chain(constant).enumerate() {
+            match (i, *c < 0) {
+                (0, true) => f.write_str("-")?,
+                (0, false) => {}
+                (_, true) => f.write_str(" - ")?,
+                (_, false) => f.write_str(" + ")?,
+            }
+            let c = c.unsigned_abs();
+            if m.is_empty() || c != 1 {
+                write!(f, "{c}")?;
+            }
+            for (j, atom) in m.iter().enumerate() {
+                if j > 0 || c != 1 {
+                    f.write_str("*")?;
+                }
+                let lone = m.len() == 1 && c == 1;
+                match atom {
+                    Atom::Sym(s) => f.write_str(s)?,
+                    Atom::Div(a, b) | Atom::Rem(a, b) => {
+                        let op = if matches!(atom, Atom::Div(..)) {
+                            "/"
+                        } else {
+                            "%"
+                        };
+                        let (l, r) = if lone { ("", "") } else { ("(", ")") };
+                        write!(f, "{l}{} {op} {}{r}", Factor(a), Factor(b))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A dim as an operand of `/` or `%`.
+struct Factor<'a>(&'a Dim);
+impl fmt::Display for Factor<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.as_const().is_some_and(|c| c >= 0) || self.0.as_symbol().is_some() {
+            write!(f, "{}", self.0)
+        } else {
+            write!(f, "({})", self.0)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn canonical_form_decides_equality() {
+        let (d, h) = (Dim::sym("D"), Dim::sym("H"));
+        let two = Dim::from(2);
+        assert_eq!(&(&d + &h) * &two, &(&two * &h) + &(&d * &two));
+        assert_eq!((&(&d * &two) - &d), d);
+        assert_eq!((&d * &h).floor_div(&h), d);
+        assert_eq!((&d * &h).rem(&h), Dim::from(0));
+        assert_eq!((&(&d * &two) + &Dim::from(4)).floor_div(&two), &d + &two);
+    }
+
+    #[test]
+    fn prints_as_source_and_evaluates() {
+        let y = Dim::sym("Y");
+        let out = &(&y - &Dim::from(3)).floor_div(&Dim::from(2)) + &Dim::from(1);
+        assert_eq!(out.to_string(), "(Y - 3) / 2 + 1");
+        assert_eq!(out.eval(&|_| Some(10)), Ok(4));
+        assert_eq!(out.eval(&|_| None), Err(DimError::Unbound("Y".into())));
+        let bad = y.floor_div(&Dim::sym("H"));
+        assert!(matches!(
+            bad.eval(&|s| Some(if s == "H" { 0 } else { 4 })),
+            Err(DimError::Divisor { .. })
+        ));
+        assert_eq!(
+            (&Dim::from(2) * &y.rem(&Dim::from(4))).to_string(),
+            "2*(Y % 4)"
+        );
+    }
+}

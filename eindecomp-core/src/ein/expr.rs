@@ -1,0 +1,86 @@
+//! Scalar expressions: the ⊗ of an EinSum, and the index expressions of its accesses.
+
+use super::{DType, Dim, LabelId, ScalarFn, Value};
+
+/// A scalar expression over the operands and indices of one EinSum.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Expr {
+    /// The value of operand number n at its access.
+    Operand(usize),
+    /// A literal that is part of the plan key.
+    Const(Value, DType),
+    /// A numbered literal of the graph ([`crate::graph::EinGraph::slots`]) outside the plan key.
+    Slot(u32, DType),
+    /// The value of an index, i64.
+    Index(LabelId),
+    /// The value of an extent, i64.
+    Dim(Dim),
+    /// A scalar function.
+    Call(ScalarFn, Vec<Expr>),
+    /// Conversion as Rust's `as`.
+    Cast(DType, Box<Expr>),
+    /// `if`, lazy: the branch not taken reads nothing.
+    If(Box<Expr>, Box<Expr>, Box<Expr>),
+}
+
+impl Expr {
+    /// `self * other` and its like.
+    pub fn call(f: ScalarFn, args: impl Into<Vec<Expr>>) -> Expr {
+        Expr::Call(f, args.into())
+    }
+
+    /// An i64 literal.
+    pub fn int(v: i64) -> Expr {
+        Expr::Const(Value::Int(v), DType::I64)
+    }
+
+    /// Direct sub-expressions.
+    pub fn children(&self) -> Vec<&Expr> {
+        match self {
+            Expr::Call(_, args) => args.iter().collect(),
+            Expr::Cast(_, e) => vec![e],
+            Expr::If(c, a, b) => vec![c, a, b],
+            _ => Vec::new(),
+        }
+    }
+
+    /// Calls `f` on this expression and everything below it, parents first.
+    pub fn visit(&self, f: &mut dyn FnMut(&Expr)) {
+        f(self);
+        for child in self.children() {
+            child.visit(f);
+        }
+    }
+
+    /// The expression rebuilt bottom-up: `f` may replace each node after its children.
+    pub fn map(self, f: &mut dyn FnMut(Expr) -> Expr) -> Expr {
+        let inner = match self {
+            Expr::Call(s, args) => Expr::Call(s, args.into_iter().map(|a| a.map(f)).collect()),
+            Expr::Cast(d, e) => Expr::Cast(d, Box::new(e.map(f))),
+            Expr::If(c, a, b) => {
+                Expr::If(Box::new(c.map(f)), Box::new(a.map(f)), Box::new(b.map(f)))
+            }
+            leaf => leaf,
+        };
+        f(inner)
+    }
+
+    /// The element type, given the operands'. `None` if some function does not fit its arguments.
+    pub fn dtype(&self, operands: &dyn Fn(usize) -> Option<DType>) -> Option<DType> {
+        match self {
+            Expr::Operand(n) => operands(*n),
+            Expr::Const(_, d) | Expr::Slot(_, d) => Some(*d),
+            Expr::Index(_) | Expr::Dim(_) => Some(DType::I64),
+            Expr::Cast(d, e) => e.dtype(operands).map(|_| *d),
+            Expr::Call(f, args) => {
+                let args: Option<Vec<_>> = args.iter().map(|a| a.dtype(operands)).collect();
+                f.result_dtype(&args?)
+            }
+            Expr::If(c, a, b) => {
+                let (c, a, b) = (c.dtype(operands)?, a.dtype(operands)?, b.dtype(operands)?);
+                (c == DType::Bool).then_some(())?;
+                a.common(b)
+            }
+        }
+    }
+}

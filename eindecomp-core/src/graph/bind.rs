@@ -1,0 +1,249 @@
+//! Binding: a graph whose every extent is a number.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::{Clause, EinGraph, NodeId, Op};
+use crate::ein::dim::DimError;
+use crate::ein::{Dim, EinSum, Expr};
+
+/// One way in which bound dims do not fit a graph.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BindError {
+    /// A dim without a value.
+    #[error("dim `{0}` is not bound")]
+    Unbound(Arc<str>),
+    /// A clause that does not hold.
+    #[error("`{} {} {}` does not hold: {left} against {right} ({})", clause.left, clause.cmp.symbol(), clause.right, clause.origin)]
+    Clause {
+        /// The clause.
+        clause: Clause,
+        /// Value of its left side.
+        left: i64,
+        /// Value of its right side.
+        right: i64,
+    },
+    /// An extent below 0.
+    #[error("axis {axis} of `{tensor}` would have extent {extent} = {value}")]
+    Negative {
+        /// The tensor.
+        tensor: Arc<str>,
+        /// The axis, from 0.
+        axis: usize,
+        /// The extent.
+        extent: Dim,
+        /// Its value.
+        value: i64,
+    },
+    /// A tensor whose element count does not fit.
+    #[error("`{0}` would have more than 2^48 elements")]
+    TooLarge(Arc<str>),
+    /// An extent without a value.
+    #[error("`{tensor}`: {source}")]
+    Dim {
+        /// The tensor.
+        tensor: Arc<str>,
+        /// Why.
+        #[source]
+        source: DimError,
+    },
+}
+
+/// An [`EinGraph`] with numbers for extents, and those numbers as `usize`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundGraph {
+    graph: EinGraph,
+    shapes: Vec<Vec<usize>>,
+    labels: Vec<Vec<usize>>,
+}
+
+impl Deref for BoundGraph {
+    type Target = EinGraph;
+    fn deref(&self) -> &EinGraph {
+        &self.graph
+    }
+}
+
+const MAX_ELEMENTS: u64 = 1 << 48;
+
+impl EinGraph {
+    /// The graph with every symbol replaced by its value.
+    ///
+    /// # Errors
+    /// Every unbound symbol, failed clause and impossible extent, in one list.
+    pub fn bind(&self, dims: &BTreeMap<Arc<str>, i64>) -> Result<BoundGraph, Vec<BindError>> {
+        let mut errors: Vec<BindError> = symbols(self)
+            .into_iter()
+            .filter(|s| !dims.contains_key(s))
+            .map(BindError::Unbound)
+            .collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let env = |s: &str| dims.get(s).copied();
+        for clause in &self.clauses {
+            match (clause.left.eval(&env), clause.right.eval(&env)) {
+                (Ok(left), Ok(right)) if !clause.cmp.holds(left, right) => {
+                    errors.push(BindError::Clause {
+                        clause: clause.clone(),
+                        left,
+                        right,
+                    });
+                }
+                (Err(source), _) | (_, Err(source)) => {
+                    errors.push(BindError::Dim {
+                        tensor: clause.origin.clone(),
+                        source,
+                    });
+                }
+                _ => {}
+            }
+        }
+        let of = |s: &str| env(s).map(Dim::from);
+        let mut graph = self.clone();
+        graph.clauses.clear();
+        let (mut shapes, mut labels) = (Vec::new(), Vec::new());
+        for node in &mut graph.nodes {
+            let mut elements = 1u64;
+            let name = node.name.clone();
+            let mut number = |axis: usize, extent: &Dim| match extent.eval(&env) {
+                Err(source) => {
+                    errors.push(BindError::Dim {
+                        tensor: name.clone(),
+                        source,
+                    });
+                    0
+                }
+                Ok(value) if value < 0 => {
+                    errors.push(BindError::Negative {
+                        tensor: name.clone(),
+                        axis,
+                        extent: extent.clone(),
+                        value,
+                    });
+                    0
+                }
+                Ok(value) => value as usize,
+            };
+            let shape: Vec<usize> = node
+                .shape
+                .iter()
+                .enumerate()
+                .map(|(a, d)| number(a, d))
+                .collect();
+            for &n in &shape {
+                elements = elements.saturating_mul(n as u64);
+            }
+            let extents = match &node.op {
+                Op::Input(_) => Vec::new(),
+                Op::EinSum(e) => e
+                    .labels
+                    .iter()
+                    .enumerate()
+                    .map(|(a, l)| number(a, &l.extent))
+                    .collect(),
+            };
+            if elements > MAX_ELEMENTS {
+                errors.push(BindError::TooLarge(node.name.clone()));
+            }
+            node.shape = shape.iter().map(|&n| Dim::from(n as i64)).collect();
+            if let Op::EinSum(e) = &node.op {
+                node.op = Op::EinSum(bind_einsum(e, &of));
+            }
+            shapes.push(shape);
+            labels.push(extents);
+        }
+        if errors.is_empty() {
+            Ok(BoundGraph {
+                graph,
+                shapes,
+                labels,
+            })
+        } else {
+            Err(errors)
+        }
+    }
+}
+
+impl BoundGraph {
+    /// Extents of a tensor's axes.
+    pub fn shape(&self, node: NodeId) -> &[usize] {
+        &self.shapes[node.at()]
+    }
+
+    /// Extents of an EinSum's labels, in label order; empty for an input.
+    pub fn label_extents(&self, node: NodeId) -> &[usize] {
+        &self.labels[node.at()]
+    }
+
+    /// Number of elements of a tensor.
+    pub fn elements(&self, node: NodeId) -> usize {
+        self.shape(node).iter().product()
+    }
+
+    /// Bytes of a tensor as stored.
+    pub fn bytes(&self, node: NodeId) -> u64 {
+        self.elements(node) as u64 * self.node(node).dtype.size() as u64
+    }
+
+    /// The EinGraph.
+    pub fn graph(&self) -> &EinGraph {
+        &self.graph
+    }
+}
+
+fn bind_einsum(e: &EinSum, of: &dyn Fn(&str) -> Option<Dim>) -> EinSum {
+    let mut spec = e.clone().into_spec();
+    let expr = |e: Expr| {
+        e.map(&mut |e| match e {
+            Expr::Dim(d) => Expr::Dim(d.substitute(of)),
+            other => other,
+        })
+    };
+    for label in &mut spec.labels {
+        label.extent = label.extent.substitute(of);
+    }
+    for operand in &mut spec.operands {
+        operand.index = std::mem::take(&mut operand.index)
+            .into_iter()
+            .map(expr)
+            .collect();
+    }
+    spec.body = expr(spec.body);
+    if let Some(r) = &mut spec.reduce {
+        r.filter = r.filter.take().map(expr);
+    }
+    EinSum::new(spec).expect("substituting dims changes no label or operand")
+}
+
+/// Every symbol of a graph.
+pub(super) fn symbols(graph: &EinGraph) -> BTreeSet<Arc<str>> {
+    let mut out = BTreeSet::new();
+    for clause in &graph.clauses {
+        out.extend(clause.left.symbols());
+        out.extend(clause.right.symbols());
+    }
+    for node in &graph.nodes {
+        out.extend(node.shape.iter().flat_map(Dim::symbols));
+        if let Op::EinSum(e) = &node.op {
+            out.extend(e.labels.iter().flat_map(|l| l.extent.symbols()));
+            let filter = e.reduce.iter().flat_map(|r| &r.filter);
+            for expr in e
+                .operands
+                .iter()
+                .flat_map(|o| &o.index)
+                .chain([&e.body])
+                .chain(filter)
+            {
+                expr.visit(&mut |x| {
+                    if let Expr::Dim(d) = x {
+                        out.extend(d.symbols());
+                    }
+                });
+            }
+        }
+    }
+    out
+}

@@ -1,0 +1,209 @@
+//! The EinGraph: a DAG of inputs and EinSums, topological by construction.
+//!
+//! * `builder`-style construction: [`GraphBuilder`];
+//! * numbered rules: [`verify`](EinGraph::verify) in `verify.rs`;
+//! * text: `display.rs` prints, `parse.rs` reads the same dump back;
+//! * `canon.rs`: the α-renamed form that plan keys are made of;
+//! * `bind.rs`: [`BoundGraph`], every extent a number;
+//! * `einsum_str.rs`: `graph.einsum("bhld,bhmd->bhlm", &[q, k])`.
+
+mod bind;
+mod builder;
+
+pub use bind::{BindError, BoundGraph};
+pub use builder::{GraphBuilder, GraphError};
+
+use std::sync::Arc;
+
+use crate::ein::{DType, Dim, EinSum, Value};
+
+/// A tensor of one graph: the position of its node.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+)]
+pub struct NodeId(pub u32);
+
+impl NodeId {
+    /// As a position in [`EinGraph::nodes`].
+    pub fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl std::fmt::Display for NodeId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "%{}", self.0)
+    }
+}
+
+/// What an input is to the runs of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Given at each run.
+    Data,
+    /// Given once, kept across runs (`#[weight]`).
+    Weight,
+    /// Kept across runs and updated by stores (`#[state]`).
+    State,
+}
+
+/// What makes a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// Given from outside.
+    Input(Role),
+    /// Computed.
+    EinSum(EinSum),
+}
+
+/// A user's constraint on the plan of one vertex.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Pin {
+    /// No label is split.
+    Whole,
+    /// The named label is split in so many parts.
+    Split(Arc<str>, u32),
+}
+
+/// A vertex and the tensor it makes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    /// What makes it.
+    pub op: Op,
+    /// Extents of its axes.
+    pub shape: Vec<Dim>,
+    /// Stored element type.
+    pub dtype: DType,
+    /// What people call it: the parameter's path or the statement's tensor.
+    pub name: Arc<str>,
+    /// Constraints on its plan.
+    pub pins: Vec<Pin>,
+}
+
+impl Node {
+    /// The EinSum, unless it is an input.
+    pub fn einsum(&self) -> Option<&EinSum> {
+        match &self.op {
+            Op::EinSum(e) => Some(e),
+            Op::Input(_) => None,
+        }
+    }
+
+    /// The role, if it is an input.
+    pub fn role(&self) -> Option<Role> {
+        match &self.op {
+            Op::Input(role) => Some(*role),
+            Op::EinSum(_) => None,
+        }
+    }
+}
+
+/// Comparison in a [`Clause`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cmp {
+    /// `==`
+    Eq,
+    /// `<=`
+    Le,
+    /// `>=`
+    Ge,
+    /// `<`
+    Lt,
+    /// `>`
+    Gt,
+}
+
+impl Cmp {
+    /// As written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            Cmp::Eq => "==",
+            Cmp::Le => "<=",
+            Cmp::Ge => ">=",
+            Cmp::Lt => "<",
+            Cmp::Gt => ">",
+        }
+    }
+
+    /// Does it hold between two numbers?
+    pub fn holds(self, a: i64, b: i64) -> bool {
+        match self {
+            Cmp::Eq => a == b,
+            Cmp::Le => a <= b,
+            Cmp::Ge => a >= b,
+            Cmp::Lt => a < b,
+            Cmp::Gt => a > b,
+        }
+    }
+}
+
+/// A condition on dims that is checked when they are bound.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Clause {
+    /// Left side.
+    pub left: Dim,
+    /// Comparison.
+    pub cmp: Cmp,
+    /// Right side.
+    pub right: Dim,
+    /// Where it comes from, for the message (a statement or a declaration with its line).
+    pub origin: Arc<str>,
+}
+
+/// A named result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Its name in `Outputs`.
+    pub name: Arc<str>,
+    /// The tensor.
+    pub node: NodeId,
+}
+
+/// A DAG of inputs and EinSums. Made by [`GraphBuilder`], which keeps its rules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EinGraph {
+    nodes: Vec<Node>,
+    outputs: Vec<Output>,
+    slots: Vec<Value>,
+    clauses: Vec<Clause>,
+}
+
+impl EinGraph {
+    /// Every vertex, operands before uses.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// One vertex.
+    pub fn node(&self, id: NodeId) -> &Node {
+        &self.nodes[id.at()]
+    }
+
+    /// Every vertex with its id.
+    pub fn ids(&self) -> impl Iterator<Item = (NodeId, &Node)> {
+        self.nodes
+            .iter()
+            .enumerate()
+            .map(|(i, n)| (NodeId(i as u32), n))
+    }
+
+    /// The named results, in order.
+    pub fn outputs(&self) -> &[Output] {
+        &self.outputs
+    }
+
+    /// Values of the numbered literals.
+    pub fn slots(&self) -> &[Value] {
+        &self.slots
+    }
+
+    /// Conditions on dims.
+    pub fn clauses(&self) -> &[Clause] {
+        &self.clauses
+    }
+
+    /// Every symbol in extents, index expressions and clauses, sorted.
+    pub fn symbols(&self) -> std::collections::BTreeSet<Arc<str>> {
+        bind::symbols(self)
+    }
+}

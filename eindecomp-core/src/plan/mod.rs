@@ -1,0 +1,110 @@
+//! Plans: a partition vector and a placement per vertex, with their cost.
+//!
+//! Files: `layout` (boxes, tiles), `cluster`, `partition` (viable partition vectors), `cost/`
+//! (cost models), `search/` (exact, linearized, exhaustive), `place` (placement), `verify`,
+//! `explain`, `strategy` (names in words), `cache`.
+
+pub mod cluster;
+pub mod layout;
+
+pub use cluster::Cluster;
+pub use layout::{Layout, Region};
+
+use std::fmt;
+
+/// Where the tiles of a weight live between runs.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Residency {
+    /// Each device keeps what its tuples read: no traffic at a run, memory counted.
+    #[default]
+    AsNeeded,
+    /// One copy over all devices; each run gathers what it reads (FSDP).
+    Sharded,
+    /// The planner chooses under the capacity.
+    Auto,
+}
+
+/// How one vertex is decomposed and placed.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct NodePlan {
+    /// The join: partition vector over the EinSum's labels (canonical label order) and the device
+    /// of each tuple. `None` for inputs.
+    pub join: Option<Layout>,
+    /// Who owns the tensor between producer and consumers: parts per axis, device per tile.
+    /// For a weight with `as_needed` residency: `None`, each device loads what it reads.
+    pub owner: Option<Layout>,
+    /// Predicted cost of the vertex in the model's unit (JOIN + AGG under `communication`; bytes
+    /// that its operands and partials move under `placed`), as a decimal string in files.
+    #[serde(with = "decimal")]
+    pub cost: u128,
+}
+
+/// What the search proved.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Certificate {
+    /// Cost of the plan, in the model's unit.
+    #[serde(with = "decimal")]
+    pub cost: u128,
+    /// No plan of the searched space costs less.
+    #[serde(with = "decimal")]
+    pub bound: u128,
+    /// Which space was searched, in words.
+    pub space: String,
+}
+
+impl Certificate {
+    /// Is the plan proved optimal in its space?
+    pub fn is_optimal(&self) -> bool {
+        self.cost == self.bound
+    }
+}
+
+/// `optimal over axis layouts`, or `within 1.2 % of the optimum over axis layouts`.
+impl fmt::Display for Certificate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_optimal() {
+            write!(f, "optimal over {}", self.space)
+        } else if self.bound == 0 {
+            write!(f, "no bound above 0 over {}", self.space)
+        } else {
+            let gap = (self.cost - self.bound) as f64 / self.bound as f64 * 100.0;
+            write!(f, "within {gap:.1} % of the optimum over {}", self.space)
+        }
+    }
+}
+
+/// A decomposition of one bound graph over one cluster.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Plan {
+    /// Number of devices.
+    pub devices: u32,
+    /// Name and version of the cost model, e.g. `placed/1`.
+    pub model: String,
+    /// Residency that weights were planned with (never `auto`).
+    pub residency: Residency,
+    /// One entry per node of the graph.
+    pub nodes: Vec<NodePlan>,
+    /// Bytes that Moves copy in one run, by `task::exchange` on this placement.
+    #[serde(with = "decimal")]
+    pub moved_bytes: u128,
+    /// What was proved.
+    pub certificate: Certificate,
+}
+
+/// u128 as a decimal string: JSON numbers lose digits past 2^53.
+pub(crate) mod decimal {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(value: &u128, s: S) -> Result<S::Ok, S::Error> {
+        s.serialize_str(&value.to_string())
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u128, D::Error> {
+        let text = String::deserialize(d)?;
+        text.parse()
+            .map_err(|_| D::Error::custom(format!("`{text}` is not a decimal number")))
+    }
+}
