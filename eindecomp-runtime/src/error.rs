@@ -1,0 +1,93 @@
+//! Errors of loading and running.
+
+use std::sync::Arc;
+
+use eindecomp_core::ein::DType;
+
+/// Why a run, or the loading of weights, failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// An input that was not given.
+    #[error("input `{0}` is missing")]
+    MissingInput(Arc<str>),
+    /// A given tensor that the graph does not have.
+    #[error("the graph has no input `{0}`")]
+    UnknownInput(String),
+    /// A given tensor of another shape.
+    #[error("`{name}` has shape {given:?}, but {expected:?} is needed")]
+    Shape {
+        /// The input or output.
+        name: Arc<str>,
+        /// What is needed.
+        expected: Vec<usize>,
+        /// What was given.
+        given: Vec<usize>,
+    },
+    /// A given tensor of another element type.
+    #[error("`{name}` is {given}, but {expected} is needed")]
+    DType {
+        /// The input or output.
+        name: Arc<str>,
+        /// What is needed.
+        expected: DType,
+        /// What was given.
+        given: DType,
+    },
+    /// Number of output tensors given to `run_into`.
+    #[error("{given} output tensors were given, but the graph has {expected}")]
+    Outputs {
+        /// The graph's.
+        expected: usize,
+        /// The given.
+        given: usize,
+    },
+    /// A run before the weights were loaded.
+    #[error("the weights are not loaded yet")]
+    NotLoaded,
+    /// Memory that could not be had.
+    #[error("{bytes} bytes of memory could not be allocated")]
+    OutOfMemory {
+        /// How many.
+        bytes: u64,
+    },
+    /// A vertex that no kernel can be made for.
+    #[error("statement `{statement}`: {source}")]
+    Compile {
+        /// The statement.
+        statement: Arc<str>,
+        /// Why.
+        #[source]
+        source: crate::backend::cpu::KernelError,
+    },
+    /// A kernel that found something wrong with the data, such as an index out of range.
+    #[error("statement `{statement}`, tile {tile}: {source}")]
+    Kernel {
+        /// The statement.
+        statement: Arc<str>,
+        /// Ranges of its labels.
+        tile: String,
+        /// What.
+        #[source]
+        source: crate::backend::cpu::KernelRunError,
+    },
+    /// A task that panicked: a bug of this crate.
+    #[error("task {task} panicked: {message}")]
+    Panic {
+        /// Number of the task.
+        task: usize,
+        /// The panic's message.
+        message: String,
+    },
+    /// Bytes that moved are not those that were planned: a bug of this crate.
+    #[error("moved {measured} bytes, but {planned} were planned")]
+    Traffic {
+        /// By the plan.
+        planned: u64,
+        /// Counted.
+        measured: u64,
+    },
+    /// Threads that could not be started.
+    #[error("the worker pool could not be started")]
+    Pool(#[source] rayon::ThreadPoolBuildError),
+}

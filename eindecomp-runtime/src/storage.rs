@@ -1,0 +1,228 @@
+//! Memory of the devices: allocations, and the window of each buffer in them.
+//!
+//! *Shared* mode: all boxes of one tensor are windows on one allocation, so that a Move between
+//! devices of this machine copies nothing. *Private* mode: every buffer has an allocation of its
+//! own, poisoned before a run and after its last use, so that a missing Move cannot go unseen.
+#![expect(unsafe_code, reason = "device memory is raw: windows of several buffers share an allocation")]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+
+use eindecomp_core::ein::DType;
+use eindecomp_core::graph::BoundGraph;
+use eindecomp_core::plan::layout::Region;
+use eindecomp_core::task::{BufferId, BufferRole, TaskGraph, TaskKind};
+
+use crate::error::RunError;
+use crate::tensor::{Data, Tensor};
+use crate::view::{View, ViewMut};
+
+/// Cache-line alignment: kernels load whole vectors.
+const ALIGN: usize = 64;
+
+/// How devices of one machine hold their buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MemoryMode {
+    /// One allocation per tensor; Moves between devices are aliases.
+    #[default]
+    Shared,
+    /// One allocation per buffer, poisoned when it holds nothing; Moves are copies.
+    Private,
+}
+
+/// A block of zeroed bytes.
+struct Allocation {
+    start: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: an allocation is plain memory; who reads and writes it when is ordered by task
+// dependencies (TaskGraph::verify: every element is written once, before any read).
+unsafe impl Send for Allocation {}
+// SAFETY: as above.
+unsafe impl Sync for Allocation {}
+
+impl Allocation {
+    fn new(bytes: u64) -> Result<Allocation, RunError> {
+        let size = usize::try_from(bytes.max(1)).map_err(|_| RunError::OutOfMemory { bytes })?;
+        let layout = Layout::from_size_align(size, ALIGN).map_err(|_| RunError::OutOfMemory { bytes })?;
+        // SAFETY: the size is at least 1.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(RunError::OutOfMemory { bytes })?;
+        Ok(Allocation { start, layout })
+    }
+}
+
+impl Drop for Allocation {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, freed once.
+        unsafe { dealloc(self.start.as_ptr(), self.layout) }
+    }
+}
+
+/// Where a buffer's elements are.
+struct Window {
+    allocation: usize,
+    /// Byte offset of the region's origin.
+    offset: usize,
+    dtype: DType,
+    region: Region,
+    /// In elements.
+    strides: Vec<isize>,
+}
+
+/// The memory of every buffer of a task graph.
+pub struct Storage {
+    allocations: Vec<Allocation>,
+    windows: Vec<Window>,
+    mode: MemoryMode,
+}
+
+/// Row-major strides in elements.
+pub fn row_major(shape: &[usize]) -> Vec<isize> {
+    let mut strides = vec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis] as isize;
+    }
+    strides
+}
+
+impl Storage {
+    /// Allocates every buffer of `tasks`.
+    ///
+    /// # Errors
+    /// [`RunError::OutOfMemory`].
+    pub fn new(graph: &BoundGraph, tasks: &TaskGraph, mode: MemoryMode) -> Result<Storage, RunError> {
+        let mut storage = Storage { allocations: Vec::new(), windows: Vec::new(), mode };
+        let mut whole: Vec<Option<usize>> = vec![None; graph.nodes().len()];
+        for buffer in &tasks.buffers {
+            let shape = graph.shape(buffer.node);
+            let aliased = mode == MemoryMode::Shared && buffer.role != BufferRole::Partial;
+            let (allocation, strides) = if aliased {
+                let slot = &mut whole[buffer.node.at()];
+                let allocation = match *slot {
+                    Some(a) => a,
+                    None => storage.allocate(graph.bytes(buffer.node))?,
+                };
+                *slot = Some(allocation);
+                (allocation, row_major(shape))
+            } else {
+                (storage.allocate(buffer.bytes())?, row_major(&buffer.region.shape()))
+            };
+            let first = if aliased && !buffer.region.is_empty() {
+                buffer.region.0.iter().zip(&strides).map(|(r, s)| r.0 * *s as usize).sum()
+            } else {
+                0
+            };
+            storage.windows.push(Window {
+                allocation,
+                offset: first * buffer.dtype.size(),
+                dtype: buffer.dtype,
+                region: buffer.region.clone(),
+                strides,
+            });
+        }
+        if mode == MemoryMode::Shared {
+            storage.alias_partials(tasks);
+        }
+        storage.allocations.shrink_to_fit();
+        Ok(storage)
+    }
+
+    fn allocate(&mut self, bytes: u64) -> Result<usize, RunError> {
+        self.allocations.push(Allocation::new(bytes)?);
+        Ok(self.allocations.len() - 1)
+    }
+
+    /// A partial that one Move fills becomes a window on the Move's source.
+    fn alias_partials(&mut self, tasks: &TaskGraph) {
+        for task in &tasks.tasks {
+            let TaskKind::Move { src, dst, region } = &task.kind else { continue };
+            let buffer = tasks.buffer(*dst);
+            if buffer.role != BufferRole::Partial || buffer.region != *region || region.is_empty() {
+                continue;
+            }
+            let from = &self.windows[src.0 as usize];
+            let start: isize = region.0.iter().zip(&from.region.0).zip(&from.strides).map(|((r, o), s)| (r.0 - o.0) as isize * s).sum();
+            let window = Window {
+                allocation: from.allocation,
+                offset: from.offset + start as usize * from.dtype.size(),
+                dtype: from.dtype,
+                region: region.clone(),
+                strides: from.strides.clone(),
+            };
+            let old = std::mem::replace(&mut self.windows[dst.0 as usize], window);
+            if let Ok(small) = Allocation::new(1) {
+                self.allocations[old.allocation] = small;
+            }
+        }
+    }
+
+    /// The elements of a buffer, for reading.
+    pub fn view(&self, buffer: BufferId) -> View {
+        let w = &self.windows[buffer.0 as usize];
+        // SAFETY: the window lies inside the allocation (its region is inside the tensor's, the
+        // strides are those of the allocation's shape), which lives as long as `self`; task
+        // dependencies order reads after the writes.
+        unsafe { View::new(self.start(w), w.dtype, w.region.clone(), w.strides.clone()) }
+    }
+
+    /// The elements of a buffer, for writing.
+    pub fn view_mut(&self, buffer: BufferId) -> ViewMut {
+        let w = &self.windows[buffer.0 as usize];
+        // SAFETY: as `view`; tasks that may run at once write disjoint boxes.
+        unsafe { ViewMut::new(self.start(w), w.dtype, w.region.clone(), w.strides.clone()) }
+    }
+
+    fn start(&self, w: &Window) -> *mut u8 {
+        // SAFETY: the offset is inside the allocation, or 0.
+        unsafe { self.allocations[w.allocation].start.as_ptr().add(w.offset) }
+    }
+
+    /// Do two buffers share an allocation, so that a box of one is the same box of the other?
+    pub fn aliased(&self, a: BufferId, b: BufferId) -> bool {
+        self.windows[a.0 as usize].allocation == self.windows[b.0 as usize].allocation
+    }
+
+    /// Bytes of all allocations.
+    pub fn bytes(&self) -> u64 {
+        self.allocations.iter().map(|a| a.layout.size() as u64).sum()
+    }
+
+    /// Overwrites a buffer with a value that no computation makes by chance (NaN for floats).
+    /// Does nothing in shared mode, where others may read the same bytes.
+    pub fn poison(&self, buffer: BufferId) {
+        if self.mode == MemoryMode::Private {
+            let a = &self.allocations[self.windows[buffer.0 as usize].allocation];
+            let byte = if self.windows[buffer.0 as usize].dtype == DType::Bool { 1 } else { 0xFF };
+            // SAFETY: a private buffer is its whole allocation, and no other task uses it now: it
+            // is poisoned before the run starts and by its `Free`, after every reader.
+            unsafe { a.start.as_ptr().write_bytes(byte, a.layout.size()) }
+        }
+    }
+}
+
+/// A host tensor, for reading.
+pub fn host_view(tensor: &Tensor) -> View {
+    let bytes = tensor.data().bytes();
+    // SAFETY: the bytes are the tensor's elements, row-major; the caller keeps it borrowed while
+    // the view is used.
+    unsafe { View::new(bytes.as_ptr().cast_mut(), tensor.dtype(), Region::whole(tensor.shape()), row_major(tensor.shape())) }
+}
+
+/// A host tensor, for writing: valid until the tensor is moved or borrowed again.
+pub fn host_view_mut(tensor: &mut Tensor) -> ViewMut {
+    let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
+    let start = match tensor.data_mut() {
+        Data::F64(v) => v.as_mut_ptr().cast(),
+        Data::F32(v) => v.as_mut_ptr().cast(),
+        Data::BF16(v) => v.as_mut_ptr().cast(),
+        Data::F16(v) => v.as_mut_ptr().cast(),
+        Data::I64(v) => v.as_mut_ptr().cast(),
+        Data::I32(v) => v.as_mut_ptr().cast(),
+        Data::U32(v) => v.as_mut_ptr().cast(),
+        Data::U8(v) => v.as_mut_ptr(),
+        Data::Bool(v) => v.as_mut_ptr().cast(),
+    };
+    // SAFETY: as `host_view`; kernels store only 0 and 1 as bool.
+    unsafe { ViewMut::new(start, dtype, Region::whole(&shape), row_major(&shape)) }
+}

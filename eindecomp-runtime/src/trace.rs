@@ -1,0 +1,71 @@
+//! What a run did: bytes per pair of devices, and time per task.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Bytes from one device to another in one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    /// Copied from one memory to another.
+    pub copied: u64,
+    /// Read in place, since both devices share the memory.
+    pub shared: u64,
+}
+
+impl Moved {
+    /// Copied and shared.
+    pub fn total(self) -> u64 {
+        self.copied + self.shared
+    }
+}
+
+/// Counters of one run; payload bytes only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    /// Received, per ordered pair (from, to), counted by the receiver from what it received.
+    pub received: BTreeMap<(u32, u32), Moved>,
+    /// Sent, per ordered pair (from, to), counted by the sender from what it gave.
+    pub sent: BTreeMap<(u32, u32), u64>,
+    /// Host → device.
+    pub loaded: u64,
+    /// Device → host.
+    pub gathered: u64,
+    /// Between buffers of one device.
+    pub local: u64,
+}
+
+impl Traffic {
+    /// Everything that was received.
+    pub fn moved(&self) -> Moved {
+        self.received
+            .values()
+            .fold(Moved::default(), |sum, m| Moved {
+                copied: sum.copied + m.copied,
+                shared: sum.shared + m.shared,
+            })
+    }
+}
+
+/// One task of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskSpan {
+    /// Number of the task.
+    pub task: usize,
+    /// The worker that ran it (the last, if its sub-tiles ran on several).
+    pub worker: usize,
+    /// Start, from the start of the run.
+    pub start: Duration,
+    /// End, from the start of the run.
+    pub end: Duration,
+}
+
+/// What a run did.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// Bytes.
+    pub traffic: Traffic,
+    /// Wall time of the run.
+    pub wall: Duration,
+    /// Tasks in order of their end; empty unless asked for.
+    pub tasks: Vec<TaskSpan>,
+}

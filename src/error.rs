@@ -1,0 +1,118 @@
+//! Errors of the façade.
+
+use std::path::PathBuf;
+
+use eindecomp_core::ein::DType;
+use eindecomp_core::graph::BindError;
+
+/// Why a model could not be compiled, loaded or run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A tensor that is not there.
+    #[error("tensor `{name}` is missing")]
+    MissingTensor {
+        /// Its name.
+        name: String,
+    },
+    /// A tensor of another element type or rank.
+    #[error(
+        "tensor `{name}` is {given} with {given_rank} axes, but {expected} with {expected_rank} axes is needed"
+    )]
+    TensorType {
+        /// Its name.
+        name: String,
+        /// Element type that is needed.
+        expected: DType,
+        /// Rank that is needed.
+        expected_rank: usize,
+        /// Element type given.
+        given: DType,
+        /// Rank given.
+        given_rank: usize,
+    },
+    /// A weights file that could not be read.
+    #[error("weights file {}: {message}", path.display())]
+    WeightsFile {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        message: String,
+    },
+    /// Everything that is wrong with the tensors of a weights file.
+    #[error("weights file {}:\n{}", path.display(), list(errors))]
+    Weights {
+        /// The file.
+        path: PathBuf,
+        /// One per tensor.
+        errors: Vec<Error>,
+    },
+    /// Dims and inputs that do not fit the graph: all of them (EIN0012).
+    #[error("EIN0012: the dims do not fit:\n{}", list(.0))]
+    Bind(Vec<BindError>),
+    /// Inputs whose shapes do not fit the declared axes: all of them (EIN0012).
+    #[error("EIN0012: the inputs do not fit:\n{}", list(.0))]
+    Shapes(Vec<ShapeError>),
+    /// Mistakes in the composition of a graph.
+    #[error(transparent)]
+    Composition(#[from] crate::CompositionErrors),
+    /// Source text that is no program.
+    #[error("{0}")]
+    Source(String),
+}
+
+/// An input axis that does not fit its declaration.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ShapeError {
+    /// An input that was not given.
+    #[error("input `{0}` is missing")]
+    Missing(String),
+    /// A given tensor that the graph does not have.
+    #[error("there is no input `{0}`")]
+    Unknown(String),
+    /// Another number of axes.
+    #[error("`{name}` has {given} axes, but is declared {declared}")]
+    Rank {
+        /// The input.
+        name: String,
+        /// Its declaration.
+        declared: String,
+        /// Number of axes given.
+        given: usize,
+    },
+    /// Another element type.
+    #[error("`{name}` is {given}, but is declared {declared}")]
+    DType {
+        /// The input.
+        name: String,
+        /// Its declaration.
+        declared: String,
+        /// What was given.
+        given: DType,
+    },
+    /// An extent that is not what the axis is declared to be.
+    #[error("axis {axis} (`{extent}`) of `{name}` is {given}, but must be {expected}{because}")]
+    Extent {
+        /// The input.
+        name: String,
+        /// The axis, from 0.
+        axis: usize,
+        /// Its declared extent.
+        extent: String,
+        /// What it must be.
+        expected: i64,
+        /// What was given.
+        given: usize,
+        /// Which other axis says so.
+        because: String,
+    },
+}
+
+fn list<T: std::fmt::Display>(items: &[T]) -> String {
+    items
+        .iter()
+        .map(|e| format!("  {e}"))
+        .collect::<Vec<_>>()
+        .join("\n")
+}
