@@ -144,6 +144,14 @@ impl TokenBuffer {
         self.partner.get(index).copied().unwrap_or(index)
     }
 
+    /// Takes the `>` off the `>=` at `index`, which becomes `=`.
+    pub fn split_angle(&mut self, index: usize) {
+        if let Some(token) = self.tokens.get_mut(index).filter(|t| t.tok == Tok::Punct(">=")) {
+            token.tok = Tok::Punct("=");
+            token.span.start = token.span.end.saturating_sub(1).max(token.span.start);
+        }
+    }
+
     /// The index after the token tree that starts at `index`.
     pub fn after_tree(&self, index: usize) -> usize {
         self.partner(index).max(index) + 1

@@ -1,0 +1,116 @@
+//! Recursive descent over the whole grammar: items here, the rest in submodules.
+//!
+//! An error ends the statement or item it is in, and reading goes on behind it, so that one run
+//! reports several. Nesting is bounded by [`MAX_DEPTH`] and the operators of a statement by
+//! [`MAX_OPERATORS`], so that neither this parser nor any later walk over the tree can exhaust the
+//! stack.
+
+mod cursor;
+mod expr;
+mod item;
+mod stmt;
+mod types;
+
+use std::sync::Arc;
+
+use super::ast::{Item, Program};
+use super::diag::Diag;
+use super::lex::lex;
+use super::token::{Tok, TokenBuffer};
+
+/// Brackets, branches and prefix operators may nest this deep.
+pub const MAX_DEPTH: usize = 128;
+/// A statement may have this many binary operators and casts.
+pub const MAX_OPERATORS: usize = 512;
+
+/// An error on its way to the statement or item that it ends.
+type Parse<T> = Result<T, Box<Diag>>;
+
+/// Reads a program; the errors are in order of their place. The tree holds whatever could be read.
+pub fn parse(tokens: TokenBuffer) -> (Program, Vec<Diag>) {
+    let mut parser = Parser {
+        end: tokens.tokens().len(),
+        buffer: tokens,
+        at: 0,
+        depth: 0,
+        operators: 0,
+        dtype_vars: Vec::new(),
+        diags: Vec::new(),
+    };
+    let program = parser.program();
+    let mut diags = parser.diags;
+    diags.sort_by_key(|diag| diag.primary);
+    (program, diags)
+}
+
+/// Reads a program from text; spans are byte offsets.
+pub fn parse_text(source: &str) -> (Program, Vec<Diag>) {
+    let (tokens, mut diags) = lex(source);
+    let (program, more) = parse(tokens);
+    diags.extend(more);
+    diags.sort_by_key(|diag| diag.primary);
+    (program, diags)
+}
+
+struct Parser {
+    buffer: TokenBuffer,
+    /// Index of the next token.
+    at: usize,
+    /// Index past the last token.
+    end: usize,
+    depth: usize,
+    operators: usize,
+    /// Dtype variables of the item being read.
+    dtype_vars: Vec<Arc<str>>,
+    diags: Vec<Diag>,
+}
+
+impl Parser {
+    fn program(&mut self) -> Program {
+        let mut items = Vec::new();
+        while self.at < self.end {
+            let attrs = self.attrs(cursor::AttrPlace::Item);
+            let start = self.at;
+            if start == self.end {
+                let found = self.unexpected::<()>("an item after these attributes");
+                self.report(found);
+                break;
+            }
+            self.dtype_vars.clear();
+            self.operators = 0;
+            let item: Parse<Item> = self.item(attrs);
+            match item {
+                Ok(item) => items.push(item),
+                Err(diag) => {
+                    self.diags.push(*diag);
+                    self.at = self.after_item(start);
+                }
+            }
+        }
+        Program { items }
+    }
+
+    /// Where reading goes on after an error in the item that starts at `start`.
+    fn after_item(&self, start: usize) -> usize {
+        let mut at = start;
+        while let Some(token) = self.buffer.get(at) {
+            match &token.tok {
+                Tok::Punct(";") => return at + 1,
+                Tok::Open(super::token::Delim::Brace) => return self.buffer.after_tree(at),
+                Tok::Punct("#") if at > start && at >= self.at => return at,
+                Tok::Ident(word)
+                    if at > start
+                        && at >= self.at
+                        && matches!(&**word, "pub" | "fn" | "struct" | "extern" | "agg") =>
+                {
+                    return at;
+                }
+                _ => at = self.buffer.after_tree(at),
+            }
+        }
+        self.end
+    }
+}
+
+#[cfg(test)]
+mod tests;

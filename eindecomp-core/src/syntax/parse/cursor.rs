@@ -1,0 +1,374 @@
+//! Looking at tokens and taking them; names, paths, lists and attributes.
+
+use super::{MAX_DEPTH, MAX_OPERATORS, Parse, Parser};
+use crate::syntax::ast::{Attr, AttrKind, Ident, Lit, Path};
+use crate::syntax::diag::{Code, Diag};
+use crate::syntax::literal;
+use crate::syntax::token::{Delim, Span, Tok};
+
+/// Words that Rust keeps for itself, so that every name can be one in the generated code too.
+const KEYWORDS: &[&str] = &[
+    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
+    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
+    "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
+    "return", "self", "Self", "static", "struct", "super", "trait", "true", "try", "type",
+    "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+];
+
+/// What an attribute stands on.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum AttrPlace {
+    Item,
+    Field,
+    Param,
+    Stmt,
+}
+
+impl AttrPlace {
+    fn expected(self) -> &'static str {
+        match self {
+            AttrPlace::Item => "an item takes docs and Rust's attributes",
+            AttrPlace::Field => "a field takes docs and `#[name = \"…\"]`",
+            AttrPlace::Param => {
+                "a parameter takes docs, `#[weight]`, `#[state]`, `#[host]` and `#[name = \"…\"]`"
+            }
+            AttrPlace::Stmt => "a statement takes docs, `#[whole]` and `#[split(index = parts)]`",
+        }
+    }
+
+    fn allows(self, kind: &AttrKind) -> bool {
+        match kind {
+            AttrKind::Doc(_) => true,
+            AttrKind::Rust(_) => self == AttrPlace::Item,
+            AttrKind::Name(_) => matches!(self, AttrPlace::Field | AttrPlace::Param),
+            AttrKind::Weight | AttrKind::State | AttrKind::Host => self == AttrPlace::Param,
+            AttrKind::Whole | AttrKind::Split(_) => self == AttrPlace::Stmt,
+        }
+    }
+}
+
+impl Parser {
+    pub(super) fn peek(&self) -> Option<&Tok> {
+        self.peek_at(self.at)
+    }
+
+    pub(super) fn peek_at(&self, index: usize) -> Option<&Tok> {
+        self.buffer.get(index).map(|token| &token.tok)
+    }
+
+    pub(super) fn span(&self) -> Span {
+        self.buffer.span(self.at)
+    }
+
+    /// From `start` to the last token taken.
+    pub(super) fn since(&self, start: Span) -> Span {
+        if self.at == 0 { start } else { start.join(self.buffer.span(self.at - 1)) }
+    }
+
+    pub(super) fn is(&self, punct: &str) -> bool {
+        self.is_at(self.at, punct)
+    }
+
+    pub(super) fn is_at(&self, index: usize, punct: &str) -> bool {
+        matches!(self.peek_at(index), Some(Tok::Punct(p)) if *p == punct)
+    }
+
+    pub(super) fn is_word(&self, word: &str) -> bool {
+        self.is_word_at(self.at, word)
+    }
+
+    pub(super) fn is_word_at(&self, index: usize, word: &str) -> bool {
+        matches!(self.peek_at(index), Some(Tok::Ident(w)) if **w == *word)
+    }
+
+    pub(super) fn is_open(&self, delim: Delim) -> bool {
+        self.peek() == Some(&Tok::Open(delim))
+    }
+
+    pub(super) fn is_close(&self, delim: Delim) -> bool {
+        self.peek() == Some(&Tok::Close(delim))
+    }
+
+    /// An identifier that is no keyword stands at `index`.
+    pub(super) fn is_name_at(&self, index: usize) -> bool {
+        matches!(self.peek_at(index), Some(Tok::Ident(w)) if !KEYWORDS.contains(&&**w))
+    }
+
+    pub(super) fn eat(&mut self, punct: &str) -> bool {
+        let found = self.is(punct);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(super) fn eat_word(&mut self, word: &str) -> bool {
+        let found = self.is_word(word);
+        self.at += usize::from(found);
+        found
+    }
+
+    pub(super) fn expect(&mut self, punct: &str) -> Parse<()> {
+        if self.eat(punct) { Ok(()) } else { self.unexpected(&format!("`{punct}`")) }
+    }
+
+    pub(super) fn expect_word(&mut self, word: &str) -> Parse<()> {
+        if self.eat_word(word) { Ok(()) } else { self.unexpected(&format!("`{word}`")) }
+    }
+
+    pub(super) fn open(&mut self, delim: Delim) -> Parse<()> {
+        if self.is_open(delim) {
+            self.at += 1;
+            return Ok(());
+        }
+        self.unexpected(&format!("`{}`", delim.open()))
+    }
+
+    pub(super) fn close(&mut self, delim: Delim) -> Parse<()> {
+        if self.is_close(delim) {
+            self.at += 1;
+            return Ok(());
+        }
+        self.unexpected(&format!("`{}`", delim.close()))
+    }
+
+    /// Takes the `>` that closes generics, splitting a `>=`.
+    pub(super) fn close_angle(&mut self) -> Parse<()> {
+        if self.is(">=") {
+            self.buffer.split_angle(self.at);
+            return Ok(());
+        }
+        if self.eat(">") { Ok(()) } else { self.unexpected("`,` or `>`") }
+    }
+
+    /// The next token, in words.
+    fn found(&self) -> String {
+        match self.peek() {
+            None => "the end of the program".into(),
+            Some(Tok::Ident(word)) if KEYWORDS.contains(&&**word) => format!("keyword `{word}`"),
+            Some(tok) => format!("`{tok}`"),
+        }
+    }
+
+    /// The error that something else was expected here.
+    pub(super) fn unexpected<T>(&self, expected: &str) -> Parse<T> {
+        Err(Box::new(self.unexpected_diag(expected)))
+    }
+
+    pub(super) fn unexpected_diag(&self, expected: &str) -> Diag {
+        let message = format!("expected {expected}, found {}", self.found());
+        Diag::new(Code::Syntax, self.span(), message)
+    }
+
+    pub(super) fn fail<T>(&self, code: Code, span: Span, message: impl Into<String>) -> Parse<T> {
+        Err(Box::new(Diag::new(code, span, message)))
+    }
+
+    /// Records an error from which reading goes on at once.
+    pub(super) fn report<T>(&mut self, result: Parse<T>) -> Option<T> {
+        result.map_err(|diag| self.diags.push(*diag)).ok()
+    }
+
+    /// Runs `read` one level deeper.
+    pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
+        if self.depth == MAX_DEPTH {
+            let text = format!("this is nested over {MAX_DEPTH} levels deep");
+            return self.fail(Code::TooDeep, self.span(), text);
+        }
+        self.depth += 1;
+        let result = read(self);
+        self.depth -= 1;
+        result
+    }
+
+    /// Counts an operator of the statement.
+    pub(super) fn operator(&mut self) -> Parse<()> {
+        self.operators += 1;
+        if self.operators > MAX_OPERATORS {
+            let text = format!("one statement has over {MAX_OPERATORS} operators");
+            return self.fail(Code::TooDeep, self.span(), text);
+        }
+        Ok(())
+    }
+
+    /// Items separated by commas up to the closing bracket, which is taken; the opening one is
+    /// taken already. A last comma is allowed.
+    pub(super) fn list<T>(
+        &mut self,
+        delim: Delim,
+        mut item: impl FnMut(&mut Self) -> Parse<T>,
+    ) -> Parse<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.is_close(delim) {
+            items.push(item(self)?);
+            if !self.eat(",") && !self.is_close(delim) {
+                return self.unexpected(&format!("`,` or `{}`", delim.close()));
+            }
+        }
+        self.close(delim)?;
+        Ok(items)
+    }
+
+    /// Like [`Parser::list`], at least one; `what` names an item.
+    pub(super) fn list1<T>(
+        &mut self,
+        delim: Delim,
+        what: &str,
+        item: impl FnMut(&mut Self) -> Parse<T>,
+    ) -> Parse<Vec<T>> {
+        if self.is_close(delim) {
+            return self.unexpected(what);
+        }
+        self.list(delim, item)
+    }
+
+    /// A name; `what` says of what.
+    pub(super) fn ident(&mut self, what: &str) -> Parse<Ident> {
+        match self.peek() {
+            Some(Tok::Ident(name)) if matches!(&**name, "inf" | "nan") => {
+                let text = format!("`{name}` is a value and cannot be {what}");
+                self.fail(Code::ReservedName, self.span(), text)
+            }
+            Some(Tok::Ident(name)) if self.is_name_at(self.at) && **name != *"_" => {
+                let ident = Ident { name: name.clone(), span: self.span() };
+                self.at += 1;
+                Ok(ident)
+            }
+            _ => self.unexpected(what),
+        }
+    }
+
+    /// A name or `_`.
+    pub(super) fn binding(&mut self, what: &str) -> Parse<Ident> {
+        if self.is_word("_") {
+            self.at += 1;
+            return Ok(Ident { name: "_".into(), span: self.buffer.span(self.at - 1) });
+        }
+        self.ident(what)
+    }
+
+    /// A Rust path; `what` says of what.
+    pub(super) fn path(&mut self, what: &str) -> Parse<Path> {
+        let start = self.span();
+        let global = self.eat("::");
+        let mut segments = Vec::new();
+        loop {
+            let root = |w: &str| matches!(w, "crate" | "self" | "super");
+            match self.peek().cloned() {
+                Some(Tok::Ident(name)) if root(&name) && self.is_at(self.at + 1, "::") => {
+                    segments.push(Ident { name, span: self.span() });
+                    self.at += 1;
+                }
+                _ => segments.push(self.ident(what)?),
+            }
+            if !self.eat("::") {
+                break;
+            }
+        }
+        Ok(Path { global, segments, span: self.since(start) })
+    }
+
+    /// A number.
+    pub(super) fn number(&mut self, what: &str) -> Parse<Lit> {
+        let Some(Tok::Literal(text)) = self.peek() else { return self.unexpected(what) };
+        if !text.starts_with(|ch: char| ch.is_ascii_digit()) {
+            return self.unexpected(what);
+        }
+        match literal::number(text) {
+            Ok(lit) => {
+                self.at += 1;
+                Ok(lit)
+            }
+            Err(message) => self.fail(Code::Literal, self.span(), message),
+        }
+    }
+
+    pub(super) fn integer(&mut self, what: &str) -> Parse<u64> {
+        let span = self.span();
+        match self.number(what)? {
+            Lit::Int(value) => Ok(value),
+            _ => self.fail(Code::Literal, span, format!("expected {what}, found a float")),
+        }
+    }
+
+    fn string(&mut self, what: &str) -> Parse<String> {
+        if let Some(Tok::Literal(text)) = self.peek()
+            && let Some(value) = literal::string(text)
+        {
+            self.at += 1;
+            return Ok(value);
+        }
+        self.unexpected(what)
+    }
+
+    /// The attributes here. Wrong ones are reported and left out.
+    pub(super) fn attrs(&mut self, place: AttrPlace) -> Vec<Attr> {
+        let mut attrs = Vec::new();
+        while self.is("#") {
+            let start = self.at;
+            let attr = self.attr(place);
+            if let Some(attr) = self.report(attr) {
+                attrs.push(attr);
+            } else {
+                let bracket = start + 1 + usize::from(self.is_at(start + 1, "!"));
+                let is_attr = self.peek_at(bracket) == Some(&Tok::Open(Delim::Bracket));
+                self.at = if is_attr { self.buffer.after_tree(bracket) } else { start + 1 };
+            }
+        }
+        attrs
+    }
+
+    fn attr(&mut self, place: AttrPlace) -> Parse<Attr> {
+        let start = self.span();
+        self.expect("#")?;
+        let open = self.at;
+        self.open(Delim::Bracket)?;
+        let kind = self.attr_kind(open)?;
+        self.close(Delim::Bracket)?;
+        let span = self.since(start);
+        if !place.allows(&kind) {
+            let code = Code::Attribute;
+            let diag = Diag::new(code, span, "this attribute does not belong here");
+            return Err(Box::new(diag.help(place.expected())));
+        }
+        Ok(Attr { kind, span })
+    }
+
+    fn attr_kind(&mut self, open: usize) -> Parse<AttrKind> {
+        let name = match self.peek() {
+            Some(Tok::Ident(name)) => name.clone(),
+            _ => return self.unexpected("an attribute"),
+        };
+        let valued = self.is_at(self.at + 1, "=");
+        let kind = match &*name {
+            "weight" => AttrKind::Weight,
+            "state" => AttrKind::State,
+            "host" => AttrKind::Host,
+            "whole" => AttrKind::Whole,
+            "doc" | "name" if valued => {
+                self.at += 2;
+                let text = self.string("a string")?.into();
+                return Ok(if &*name == "doc" { AttrKind::Doc(text) } else { AttrKind::Name(text) });
+            }
+            "name" => {
+                self.at += 1;
+                return self.unexpected("`= \"…\"`");
+            }
+            "split" => {
+                self.at += 1;
+                self.open(Delim::Paren)?;
+                return Ok(AttrKind::Split(self.list1(Delim::Paren, "an index", |p| {
+                    let index = p.ident("an index")?;
+                    p.expect("=")?;
+                    Ok((index, p.integer("a number of parts")?))
+                })?));
+            }
+            _ => {
+                let close = self.buffer.partner(open);
+                let tokens = self.buffer.tokens()[open + 1..close].to_vec();
+                self.at = close;
+                return Ok(AttrKind::Rust(tokens));
+            }
+        };
+        self.at += 1;
+        Ok(kind)
+    }
+}

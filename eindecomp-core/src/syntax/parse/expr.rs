@@ -1,0 +1,298 @@
+//! Expressions, by precedence climbing.
+
+use super::{Parse, Parser};
+use crate::ein;
+use crate::syntax::ast::{
+    BinaryOp, Expr, ExprKind, Lit, Outside, Path, Place, Reduce, ReduceBody, Sub, UnaryOp,
+};
+use crate::syntax::diag::{Code, Diag};
+use crate::syntax::token::{Delim, Span, Tok};
+
+/// Binding strengths; a chain of equal strength groups to the left.
+const OR: u8 = 0;
+const COMPARE: u8 = 2;
+const PRODUCT: u8 = 4;
+
+impl Parser {
+    pub(super) fn expr(&mut self) -> Parse<Expr> {
+        self.nested(|p| p.binary(OR))
+    }
+
+    /// Operators that bind at least as strongly as `min`.
+    fn binary(&mut self, min: u8) -> Parse<Expr> {
+        let start = self.span();
+        let mut left = self.cast()?;
+        while let Some((op, strength)) = self.binary_op().filter(|(_, s)| *s >= min) {
+            self.at += 1;
+            self.operator()?;
+            let right = self.binary(strength + 1)?;
+            if strength == COMPARE && self.comparison().is_some() {
+                let diag = Diag::new(Code::Syntax, self.span(), "comparisons cannot be chained");
+                return Err(Box::new(diag.help("write `a < b && b < c`")));
+            }
+            let kind = ExprKind::Binary(op, Box::new(left), Box::new(right));
+            left = Expr { kind, span: self.since(start) };
+        }
+        Ok(left)
+    }
+
+    fn binary_op(&self) -> Option<(BinaryOp, u8)> {
+        if let Some(cmp) = self.comparison() {
+            return Some((BinaryOp::Cmp(cmp), COMPARE));
+        }
+        let Some(Tok::Punct(punct)) = self.peek() else { return None };
+        Some(match *punct {
+            "||" => (BinaryOp::Or, OR),
+            "&&" => (BinaryOp::And, 1),
+            "+" => (BinaryOp::Add, 3),
+            "-" => (BinaryOp::Sub, 3),
+            "*" => (BinaryOp::Mul, PRODUCT),
+            "/" => (BinaryOp::Div, PRODUCT),
+            "%" => (BinaryOp::Rem, PRODUCT),
+            _ => return None,
+        })
+    }
+
+    fn cast(&mut self) -> Parse<Expr> {
+        let start = self.span();
+        let mut value = self.unary()?;
+        while self.eat_word("as") {
+            self.operator()?;
+            let dtype = self.ident("a dtype")?;
+            value = Expr { kind: ExprKind::Cast(Box::new(value), dtype), span: self.since(start) };
+        }
+        Ok(value)
+    }
+
+    fn unary(&mut self) -> Parse<Expr> {
+        let op = match self.peek() {
+            Some(Tok::Punct("-")) => UnaryOp::Neg,
+            Some(Tok::Punct("!")) => UnaryOp::Not,
+            _ => return self.primary(),
+        };
+        let start = self.span();
+        self.at += 1;
+        let kind = ExprKind::Unary(op, Box::new(self.nested(Self::unary)?));
+        Ok(Expr { kind, span: self.since(start) })
+    }
+
+    fn primary(&mut self) -> Parse<Expr> {
+        let start = self.span();
+        let kind = match self.peek() {
+            Some(Tok::Literal(_)) => ExprKind::Lit(self.number("an expression")?),
+            Some(Tok::Open(Delim::Paren)) => self.parens()?,
+            Some(Tok::Ident(word)) => match &**word {
+                "if" => self.nested(Self::condition)?,
+                "inf" => self.word_literal(Lit::Inf),
+                "nan" => self.word_literal(Lit::Nan),
+                "true" => self.word_literal(Lit::Bool(true)),
+                "false" => self.word_literal(Lit::Bool(false)),
+                _ => self.named()?,
+            },
+            Some(Tok::Punct("::")) => self.named()?,
+            _ => return self.unexpected("an expression"),
+        };
+        Ok(Expr { kind, span: self.since(start) })
+    }
+
+    fn word_literal(&mut self, lit: Lit) -> ExprKind {
+        self.at += 1;
+        ExprKind::Lit(lit)
+    }
+
+    fn parens(&mut self) -> Parse<ExprKind> {
+        self.open(Delim::Paren)?;
+        let mut items = self.list1(Delim::Paren, "an expression", Self::expr)?;
+        Ok(match items.pop() {
+            Some(only) if items.is_empty() => ExprKind::Paren(Box::new(only)),
+            last => {
+                items.extend(last);
+                ExprKind::Tuple(items)
+            }
+        })
+    }
+
+    fn condition(&mut self) -> Parse<ExprKind> {
+        let start = self.span();
+        self.expect_word("if")?;
+        let cond = Box::new(self.expr()?);
+        let then = Box::new(self.branch()?);
+        if !self.eat_word("else") {
+            let text = "an `if` is a value, so it needs an `else`";
+            let diag = Diag::new(Code::MissingElse, self.since(start), text);
+            return Err(Box::new(diag.help("add `else { 0.0 }`, or the value wanted there")));
+        }
+        let otherwise = if self.is_word("if") {
+            let start = self.span();
+            let kind = self.nested(Self::condition)?;
+            Expr { kind, span: self.since(start) }
+        } else {
+            self.branch()?
+        };
+        Ok(ExprKind::If { cond, then, otherwise: Box::new(otherwise) })
+    }
+
+    fn branch(&mut self) -> Parse<Expr> {
+        self.open(Delim::Brace)?;
+        if self.is_word("let") {
+            let diag = self.unexpected_diag("an expression");
+            return Err(Box::new(diag.help("a branch is one expression; put the `let` before")));
+        }
+        let value = self.expr()?;
+        self.close(Delim::Brace)?;
+        Ok(value)
+    }
+
+    /// What starts with a name: a reduction, an access, a call, or the name itself.
+    fn named(&mut self) -> Parse<ExprKind> {
+        let start = self.span();
+        let path = self.path("an expression")?;
+        if self.is_open(Delim::Bracket) {
+            let name = path.as_ident().map(|name| name.as_str());
+            if name.is_some_and(is_builtin) {
+                let body = |p: &mut Self| p.binary(PRODUCT).map(ReduceBody::Product);
+                return self.reduction(path, body);
+            }
+            let after = self.buffer.after_tree(self.at);
+            if self.peek_at(after) == Some(&Tok::Open(Delim::Paren)) {
+                return self.reduction(path, |p| {
+                    p.open(Delim::Paren)?;
+                    p.list1(Delim::Paren, "an expression", Self::expr).map(ReduceBody::Args)
+                });
+            }
+            if self.attempts_reduction(after) {
+                return self.reduction(path, |p| p.binary(PRODUCT).map(ReduceBody::Product));
+            }
+        }
+        let mut fields = Vec::new();
+        while self.eat(".") {
+            fields.push(self.ident("a field")?);
+        }
+        let place = Place { span: self.since(start), path, fields };
+        if self.is_open(Delim::Bracket) {
+            return self.access(place);
+        }
+        if self.is_open(Delim::Paren) {
+            if !place.fields.is_empty() {
+                let text = format!("`{place}` is a field and cannot be called");
+                return self.fail(Code::Syntax, place.span, text);
+            }
+            self.at += 1;
+            let args = self.list(Delim::Paren, Self::expr)?;
+            return Ok(ExprKind::Call { path: place.path, args });
+        }
+        Ok(ExprKind::Name(place))
+    }
+
+    /// An expression starts behind the brackets, so that they can only be meant as a reduction's.
+    /// A name in front of the closing brace is the block's result behind a forgotten `;`.
+    fn attempts_reduction(&self, after: usize) -> bool {
+        match self.peek_at(after) {
+            Some(Tok::Literal(_)) => true,
+            Some(Tok::Ident(word)) if **word == *"if" => true,
+            Some(Tok::Ident(_)) => {
+                self.is_name_at(after)
+                    && self.peek_at(after + 1) != Some(&Tok::Close(Delim::Brace))
+                    && !self.is_at(after + 1, "=")
+            }
+            _ => false,
+        }
+    }
+
+    fn reduction(
+        &mut self,
+        agg: Path,
+        body: impl FnOnce(&mut Self) -> Parse<ReduceBody>,
+    ) -> Parse<ExprKind> {
+        let close = self.buffer.partner(self.at);
+        self.open(Delim::Bracket)?;
+        let mut indices = Vec::new();
+        while self.at < close && !self.is(";") && !self.is_word("where") {
+            indices.push(self.index_decl()?);
+            if !self.eat(",") {
+                break;
+            }
+        }
+        if indices.is_empty() {
+            return self.unexpected("an index to reduce");
+        }
+        let filter = if self.eat_word("where") { Some(self.expr()?) } else { None };
+        let acc = if self.eat(";") { Some(self.ident("a dtype")?) } else { None };
+        if self.at != close {
+            return self.unexpected("`,`, `where`, `;` or `]`");
+        }
+        self.at += 1;
+        let body = self.nested(body)?;
+        Ok(ExprKind::Reduce(Box::new(Reduce { agg, indices, filter, acc, body })))
+    }
+
+    fn access(&mut self, place: Place) -> Parse<ExprKind> {
+        self.open(Delim::Bracket)?;
+        if self.is_close(Delim::Bracket) {
+            let diag = self.unexpected_diag("an index");
+            return Err(Box::new(diag.help(format!("a tensor of rank 0 is read `{place}`"))));
+        }
+        let subs = self.list(Delim::Bracket, Self::sub)?;
+        let default = if self.eat_word("else") { Some(self.outside()?) } else { None };
+        Ok(ExprKind::Access { place, subs, default })
+    }
+
+    fn outside(&mut self) -> Parse<Outside> {
+        let start = self.span();
+        let negative = self.eat("-");
+        let word = match self.peek() {
+            Some(Tok::Ident(word)) => match &**word {
+                "inf" => Some(Lit::Inf),
+                "nan" => Some(Lit::Nan),
+                "true" if !negative => Some(Lit::Bool(true)),
+                "false" if !negative => Some(Lit::Bool(false)),
+                _ => None,
+            },
+            _ => None,
+        };
+        self.at += usize::from(word.is_some());
+        let lit = match word {
+            Some(lit) => lit,
+            None => self.number("a literal after `else`")?,
+        };
+        Ok(Outside { negative, lit, span: self.since(start) })
+    }
+
+    fn sub(&mut self) -> Parse<Sub> {
+        if self.eat("..") {
+            return Ok(Sub::Rest(self.ident("an index after `..`")?));
+        }
+        if let Some(span) = self.merged() {
+            self.at += 1;
+            let mut parts = self.nested(|p| p.list1(Delim::Paren, "an index", |p| p.sub()))?;
+            return Ok(match parts.pop() {
+                Some(only) if parts.is_empty() => only,
+                last => {
+                    parts.extend(last);
+                    Sub::Merged(parts, span)
+                }
+            });
+        }
+        Ok(Sub::Expr(self.expr()?))
+    }
+
+    /// The span of the tuple that makes up the whole subscript here, if one does.
+    fn merged(&self) -> Option<Span> {
+        if !self.is_open(Delim::Paren) {
+            return None;
+        }
+        let close = self.buffer.partner(self.at);
+        let whole = self.is_at(close + 1, ",")
+            || matches!(self.peek_at(close + 1), Some(Tok::Close(Delim::Bracket | Delim::Paren)));
+        let mut inside = self.at + 1;
+        while inside < close && !self.is_at(inside, ",") {
+            inside = self.buffer.after_tree(inside);
+        }
+        (whole && inside < close).then(|| self.span().join(self.buffer.span(close)))
+    }
+}
+
+/// Takes a product as its body; every other aggregation takes arguments in parentheses.
+fn is_builtin(name: &str) -> bool {
+    ein::Agg::from_name(name).is_some()
+}

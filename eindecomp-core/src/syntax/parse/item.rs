@@ -1,0 +1,211 @@
+//! Blocks, structs, scalar functions, aggregations, opaque kernels.
+
+use super::{Parse, Parser};
+use crate::syntax::ast::{
+    Agg, Attr, Block, ExternFn, Head, Ident, Item, Path, Record, RecordBlock, RecordValue,
+    ScalarFn, StateField, Struct, Vis,
+};
+use crate::syntax::diag::{Code, Diag};
+use crate::syntax::token::{Delim, Span, Tok};
+
+impl Parser {
+    pub(super) fn item(&mut self, attrs: Vec<Attr>) -> Parse<Item> {
+        let start = self.span();
+        let vis = self.vis()?;
+        let word = match self.peek() {
+            Some(Tok::Ident(word)) => word.clone(),
+            _ => return self.unexpected("`fn`, `struct`, `agg` or `extern fn`"),
+        };
+        let mut head = |parser: &mut Self, what: &str| -> Parse<Head> {
+            parser.at += 1;
+            let name = parser.ident(what)?;
+            Ok(Head { attrs: attrs.clone(), vis: vis.clone(), name })
+        };
+        match &*word {
+            "fn" => {
+                let head = head(self, "the name of the block")?;
+                let after = self.buffer.after_tree(self.at);
+                if self.is_open(Delim::Paren) && self.is_at(after, "=") {
+                    return self.scalar_fn(head).map(Item::ScalarFn);
+                }
+                self.block(head, start).map(Item::Block)
+            }
+            "struct" => {
+                let head = head(self, "the name of the struct")?;
+                self.structure(head).map(Item::Struct)
+            }
+            "agg" => {
+                let head = head(self, "the name of the aggregation")?;
+                self.aggregation(head).map(Item::Agg)
+            }
+            "extern" => {
+                self.at += 1;
+                if !self.is_word("fn") {
+                    return self.unexpected("`fn`");
+                }
+                let head = head(self, "the name of the kernel")?;
+                self.extern_fn(head).map(Item::Extern)
+            }
+            "const" | "use" | "static" | "mod" | "type" | "enum" | "impl" | "trait" => {
+                let diag = self.unexpected_diag("`fn`, `struct`, `agg` or `extern fn`");
+                Err(Box::new(diag.help(format!("put the `{word}` outside of `ein!`"))))
+            }
+            _ => self.unexpected("`fn`, `struct`, `agg` or `extern fn`"),
+        }
+    }
+
+    fn vis(&mut self) -> Parse<Vis> {
+        let span = self.span();
+        if !self.eat_word("pub") {
+            return Ok(Vis::Private);
+        }
+        if !self.is_open(Delim::Paren) {
+            return Ok(Vis::Public(span));
+        }
+        self.at += 1;
+        let path = match self.peek().cloned() {
+            Some(Tok::Ident(name)) if matches!(&*name, "crate" | "self" | "super") => {
+                let span = self.span();
+                self.at += 1;
+                Path { global: false, segments: vec![Ident { name, span }], span }
+            }
+            _ => {
+                self.expect_word("in")?;
+                self.path("a module")?
+            }
+        };
+        self.close(Delim::Paren)?;
+        Ok(Vis::Restricted(path))
+    }
+
+    fn block(&mut self, head: Head, start: Span) -> Parse<Block> {
+        let generics = self.generics()?;
+        self.open(Delim::Paren)?;
+        let params = self.list(Delim::Paren, Self::param)?;
+        if !self.is("->") {
+            let diag = self.unexpected_diag("`->` and the type of the result");
+            return Err(Box::new(diag.help("a block returns a tensor or a tuple of tensors")));
+        }
+        self.at += 1;
+        let ret = self.rtype()?;
+        let clauses = self.clauses()?;
+        let signature = self.since(start);
+        let end = self.buffer.partner(self.at);
+        self.open(Delim::Brace)?;
+        let (stmts, result) = self.body(end);
+        self.at = end + 1;
+        Ok(Block { head, generics, params, ret, clauses, stmts, result, signature })
+    }
+
+    fn structure(&mut self, head: Head) -> Parse<Struct> {
+        let generics = self.generics()?;
+        self.open(Delim::Brace)?;
+        let fields = self.list(Delim::Brace, Self::field)?;
+        Ok(Struct { head, generics, fields })
+    }
+
+    fn scalar_fn(&mut self, head: Head) -> Parse<ScalarFn> {
+        self.open(Delim::Paren)?;
+        let params = self.list1(Delim::Paren, "an argument", |p| {
+            let name = p.ident("an argument")?;
+            if p.is(":") {
+                let diag = p.unexpected_diag("`,` or `)`");
+                return Err(Box::new(diag.help("a scalar function's arguments have no types")));
+            }
+            Ok(name)
+        })?;
+        self.expect("=")?;
+        let body = self.expr()?;
+        self.expect(";")?;
+        Ok(ScalarFn { head, params, body })
+    }
+
+    fn extern_fn(&mut self, head: Head) -> Parse<ExternFn> {
+        let generics = self.generics()?;
+        self.open(Delim::Paren)?;
+        let params = self.list(Delim::Paren, Self::param)?;
+        self.expect("->")?;
+        let ret = self.rtype()?;
+        self.expect_word("splits")?;
+        self.open(Delim::Paren)?;
+        let splits = self.list1(Delim::Paren, "a dim", |p| p.ident("a dim"))?;
+        self.expect(";")?;
+        Ok(ExternFn { head, generics, params, ret, splits })
+    }
+
+    fn aggregation(&mut self, head: Head) -> Parse<Agg> {
+        self.open(Delim::Paren)?;
+        let params = self.list1(Delim::Paren, "an argument", |p| {
+            let name = p.ident("an argument")?;
+            p.expect(":")?;
+            Ok((name, p.ident("a dtype")?))
+        })?;
+        self.open(Delim::Brace)?;
+        self.expect_word("state")?;
+        self.open(Delim::Brace)?;
+        let state = self.list1(Delim::Brace, "a state component", |p| {
+            let name = p.ident("a state component")?;
+            p.expect(":")?;
+            let dtype = p.ident("a dtype")?;
+            p.expect("=")?;
+            Ok(StateField { name, dtype, identity: p.expr()? })
+        })?;
+        self.expect_word("lift")?;
+        let lift = self.record()?;
+        self.expect_word("merge")?;
+        self.open(Delim::Paren)?;
+        let first = self.ident("the name of the first state")?;
+        self.expect(",")?;
+        let second = self.ident("the name of the second state")?;
+        self.close(Delim::Paren)?;
+        let merge = self.record_block()?;
+        self.expect_word("finish")?;
+        let finish = self.record_block()?;
+        self.close(Delim::Brace)?;
+        Ok(Agg { head, params, state, lift, merge_args: (first, second), merge, finish })
+    }
+
+    fn record(&mut self) -> Parse<Record> {
+        let start = self.span();
+        self.open(Delim::Brace)?;
+        let fields = self.list1(Delim::Brace, "a component", |p| {
+            let name = p.ident("a component")?;
+            p.expect(":")?;
+            Ok((name, p.expr()?))
+        })?;
+        Ok(Record { fields, span: self.since(start) })
+    }
+
+    fn record_block(&mut self) -> Parse<RecordBlock> {
+        let start = self.span();
+        let end = self.buffer.partner(self.at);
+        self.open(Delim::Brace)?;
+        let mut lets = Vec::new();
+        while self.eat_word("let") {
+            self.operators = 0;
+            let name = self.ident("a name")?;
+            self.expect("=")?;
+            lets.push((name, self.expr()?));
+            self.expect(";")?;
+        }
+        self.operators = 0;
+        if lets.is_empty() && self.is_name_at(self.at) && self.is_at(self.at + 1, ":") {
+            // `finish { a: x, b: y }`: the block's braces are the record's.
+            self.at -= 1;
+            let record = self.record()?;
+            let span = record.span;
+            return Ok(RecordBlock { lets, value: RecordValue::Record(record), span });
+        }
+        let value = if self.is_open(Delim::Brace) {
+            RecordValue::Record(self.record()?)
+        } else {
+            RecordValue::Expr(self.expr()?)
+        };
+        if self.at != end {
+            let text = "expected the end of this block";
+            return Err(Box::new(Diag::new(Code::Syntax, self.span(), text)));
+        }
+        self.close(Delim::Brace)?;
+        Ok(RecordBlock { lets, value, span: self.since(start) })
+    }
+}

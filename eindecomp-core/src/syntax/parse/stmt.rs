@@ -1,0 +1,322 @@
+//! Statements, patterns and results.
+
+use super::cursor::AttrPlace;
+use super::{Parse, Parser};
+use crate::syntax::ast::{
+    Expr, ExprKind, ForRange, Ident, IndexDecl, LeftIndex, Pattern, ResultNames, Stmt, StmtKind,
+};
+use crate::syntax::diag::{Code, Diag};
+use crate::syntax::token::{Delim, Tok};
+
+/// What the next statement is, by its first tokens.
+enum Start {
+    Let,
+    For,
+    Store,
+    Carry,
+    /// None: what follows can only be the result.
+    Result,
+}
+
+impl Parser {
+    /// Statements and the result, up to the closing brace at `end`. Errors are reported here.
+    pub(super) fn body(&mut self, end: usize) -> (Vec<Stmt>, Option<ResultNames>) {
+        let mut stmts = Vec::new();
+        while self.at < end {
+            if self.stmt_recovering(end, &mut stmts) {
+                continue;
+            }
+            self.operators = 0;
+            let start = self.at;
+            let result = self.result(end);
+            if result.is_ok() {
+                return (stmts, result.ok());
+            }
+            self.report(result);
+            self.at = self.after_stmt(start, end);
+            if self.at == end {
+                return (stmts, None);
+            }
+        }
+        let broken = matches!(stmts.last(), Some(Stmt { kind: StmtKind::Error(_), .. }));
+        if !broken {
+            let text = "a block ends in the name of its result";
+            let mut diag = Diag::new(Code::Syntax, self.buffer.span(end), text);
+            if let Some(Stmt { kind: StmtKind::Let { pat, .. }, .. }) = stmts.last()
+                && let [name] = &pat.names[..]
+            {
+                diag = diag.help(format!("add `{name}` at the end"));
+            }
+            self.diags.push(diag);
+        }
+        (stmts, None)
+    }
+
+    /// The statements of a `for`, up to the closing brace at `end`.
+    fn for_body(&mut self, end: usize) -> Vec<Stmt> {
+        let mut stmts = Vec::new();
+        while self.at < end {
+            if !self.stmt_recovering(end, &mut stmts) {
+                let diag = self.unexpected_diag("a statement");
+                self.diags.push(diag.help("a `for` has no result; assign to a `let mut` instead"));
+                self.at = self.after_stmt(self.at, end);
+            }
+        }
+        stmts
+    }
+
+    /// Reads one statement, or reports why not and goes on behind it. False if none starts here.
+    fn stmt_recovering(&mut self, end: usize, stmts: &mut Vec<Stmt>) -> bool {
+        let attrs = self.attrs(AttrPlace::Stmt);
+        let (start, span) = (self.at, self.span());
+        if matches!(self.start(), Start::Result) {
+            if let Some(attr) = attrs.last() {
+                let text = "an attribute needs a statement to stand on";
+                self.diags.push(Diag::new(Code::Attribute, attr.span, text));
+            }
+            return false;
+        }
+        self.operators = 0;
+        let kind = match self.stmt() {
+            Ok(kind) => kind,
+            Err(diag) => {
+                self.diags.push(*diag);
+                self.at = self.after_stmt(start, end);
+                StmtKind::Error(self.names_bound(start))
+            }
+        };
+        stmts.push(Stmt { attrs, kind, span: self.since(span) });
+        true
+    }
+
+    fn start(&self) -> Start {
+        if self.is_word("let") {
+            return Start::Let;
+        }
+        if self.is_word("for") {
+            return Start::For;
+        }
+        if self.is_name_at(self.at) {
+            let next = self.at + 1;
+            if self.is_at(next, "=") {
+                return Start::Carry;
+            }
+            if self.peek_at(next) == Some(&Tok::Open(Delim::Bracket))
+                && self.is_at(self.buffer.after_tree(next), "=")
+            {
+                return Start::Store;
+            }
+        }
+        if self.is_open(Delim::Paren) && self.is_at(self.buffer.after_tree(self.at), "=") {
+            return Start::Carry;
+        }
+        Start::Result
+    }
+
+    fn stmt(&mut self) -> Parse<StmtKind> {
+        match self.start() {
+            Start::Let => self.let_stmt(),
+            Start::For => self.nested(Self::for_stmt),
+            Start::Store => self.store(),
+            Start::Carry => self.carry(),
+            Start::Result => self.unexpected("a statement"),
+        }
+    }
+
+    /// Where reading goes on after an error in the statement that starts at `start`.
+    fn after_stmt(&self, start: usize, end: usize) -> usize {
+        let is_for = self.is_word_at(start, "for");
+        let mut at = start;
+        while at < end {
+            match self.peek_at(at) {
+                Some(Tok::Punct(";")) => return at + 1,
+                Some(Tok::Open(Delim::Brace)) if is_for => return self.buffer.after_tree(at),
+                Some(Tok::Ident(word)) if at > start && matches!(&**word, "let" | "for") => {
+                    return at;
+                }
+                _ => at = self.buffer.after_tree(at),
+            }
+        }
+        end
+    }
+
+    /// The names that the unreadable statement at `start` would have bound, as far as known.
+    fn names_bound(&self, start: usize) -> Vec<Ident> {
+        if !self.is_word_at(start, "let") {
+            return Vec::new();
+        }
+        let first = start + 1 + usize::from(self.is_word_at(start + 1, "mut"));
+        let last = match self.peek_at(first) {
+            Some(Tok::Open(Delim::Paren)) => self.buffer.partner(first),
+            _ => first + 1,
+        };
+        (first..last)
+            .filter(|&at| self.is_name_at(at))
+            .filter_map(|at| match self.peek_at(at) {
+                Some(Tok::Ident(name)) => {
+                    Some(Ident { name: name.clone(), span: self.buffer.span(at) })
+                }
+                _ => None,
+            })
+            .collect()
+    }
+
+    fn let_stmt(&mut self) -> Parse<StmtKind> {
+        self.expect_word("let")?;
+        let at_mut = self.span();
+        let mutable = self.eat_word("mut").then_some(at_mut);
+        let pat = self.pattern()?;
+        let ty = if self.eat(":") { Some(self.rtype()?) } else { None };
+        self.expect("=")?;
+        let value = self.expr()?;
+        self.semicolon()?;
+        Ok(StmtKind::Let { mutable, pat, ty, value })
+    }
+
+    /// The `;` behind a value.
+    fn semicolon(&mut self) -> Parse<()> {
+        if self.eat(";") {
+            return Ok(());
+        }
+        let diag = self.unexpected_diag("`;`");
+        Err(Box::new(match self.peek() {
+            Some(Tok::Punct("&")) => diag.help("logical and is `&&`"),
+            Some(Tok::Punct("|")) => diag.help("logical or is `||`"),
+            Some(Tok::Punct("^")) => diag.help("a power is `pow(x, y)`"),
+            Some(Tok::Punct("..")) => diag.help("a range stands in a `for` only"),
+            _ => diag,
+        }))
+    }
+
+    fn pattern(&mut self) -> Parse<Pattern> {
+        let start = self.span();
+        let names = if self.is_open(Delim::Paren) {
+            self.at += 1;
+            self.list1(Delim::Paren, "a name", |p| p.binding("a name"))?
+        } else {
+            vec![self.binding("a name")?]
+        };
+        let indices = if self.is_open(Delim::Bracket) {
+            self.at += 1;
+            Some(self.list(Delim::Bracket, Self::left_index)?)
+        } else {
+            None
+        };
+        Ok(Pattern { names, indices, span: self.since(start) })
+    }
+
+    fn left_index(&mut self) -> Parse<LeftIndex> {
+        if self.eat("..") {
+            return Ok(LeftIndex::Rest(self.ident("an index after `..`")?));
+        }
+        if self.is_open(Delim::Paren) {
+            let start = self.span();
+            self.at += 1;
+            let mut parts =
+                self.nested(|p| p.list1(Delim::Paren, "an index", |p| p.left_index()))?;
+            return Ok(match parts.pop() {
+                Some(only) if parts.is_empty() => only,
+                last => {
+                    parts.extend(last);
+                    LeftIndex::Merged(parts, self.since(start))
+                }
+            });
+        }
+        if matches!(self.peek(), Some(Tok::Literal(_))) {
+            let diag = self.unexpected_diag("an index");
+            return Err(Box::new(diag.help("a `let` defines a whole tensor: name each axis")));
+        }
+        Ok(LeftIndex::Index(self.index_decl()?))
+    }
+
+    /// `i` or `i in N`
+    pub(super) fn index_decl(&mut self) -> Parse<IndexDecl> {
+        let name = self.ident("an index")?;
+        let extent = if self.eat_word("in") { Some(self.dim()?) } else { None };
+        Ok(IndexDecl { name, extent })
+    }
+
+    fn store(&mut self) -> Parse<StmtKind> {
+        let target = self.ident("a state")?;
+        self.open(Delim::Bracket)?;
+        let subs = self.list1(Delim::Bracket, "an index expression", Self::expr)?;
+        self.expect("=")?;
+        let value = self.expr()?;
+        self.semicolon()?;
+        Ok(StmtKind::Store { target, subs, value })
+    }
+
+    fn carry(&mut self) -> Parse<StmtKind> {
+        let targets = if self.is_open(Delim::Paren) {
+            self.at += 1;
+            self.list1(Delim::Paren, "a name", |p| p.ident("a name"))?
+        } else {
+            vec![self.ident("a name")?]
+        };
+        self.expect("=")?;
+        let call = self.expr()?;
+        self.semicolon()?;
+        let ExprKind::Call { path, args } = call.kind else {
+            let text = "an assignment without `let` calls a block";
+            let diag = Diag::new(Code::Syntax, call.span, text);
+            return Err(Box::new(diag.help(format!("`let {}…` defines a new tensor", targets[0]))));
+        };
+        Ok(StmtKind::Carry { targets, path, args })
+    }
+
+    fn for_stmt(&mut self) -> Parse<StmtKind> {
+        self.expect_word("for")?;
+        let var = self.binding("a loop variable")?;
+        self.expect_word("in")?;
+        let over = self.at + 1;
+        let range = if self.peek_at(over) == Some(&Tok::Open(Delim::Brace)) {
+            ForRange::Array(self.ident("a struct array")?)
+        } else {
+            let low = self.dim()?;
+            self.expect("..")?;
+            if self.is("=") {
+                let diag = self.unexpected_diag("an extent");
+                return Err(Box::new(diag.help("ranges exclude their end: `0 .. N`")));
+            }
+            ForRange::Range(low, self.dim()?)
+        };
+        let end = self.buffer.partner(self.at);
+        self.open(Delim::Brace)?;
+        let body = self.for_body(end);
+        self.at = end + 1;
+        Ok(StmtKind::For { var, range, body })
+    }
+
+    /// The result: a name or a tuple of names, behind which the block closes.
+    fn result(&mut self, end: usize) -> Parse<ResultNames> {
+        let value = self.expr()?;
+        if self.at != end {
+            if self.is(";") {
+                let text = "expected a statement: `let`, a store, an assignment or `for`";
+                return self.fail(Code::Syntax, value.span, text);
+            }
+            return self.unexpected("`;` or the end of the block");
+        }
+        let span = value.span;
+        let names = match &value.kind {
+            ExprKind::Tuple(items) => items.iter().map(as_name).collect(),
+            ExprKind::Paren(inner) => as_name(inner).map(|name| vec![name]),
+            _ => as_name(&value).map(|name| vec![name]),
+        };
+        match names {
+            Some(names) => Ok(ResultNames { names, span }),
+            None => {
+                let text = "the result of a block is a name or a tuple of names";
+                let diag = Diag::new(Code::ResultNotName, span, text);
+                Err(Box::new(diag.help("give it a name first: `let y[…] = …; y`")))
+            }
+        }
+    }
+}
+
+fn as_name(expr: &Expr) -> Option<Ident> {
+    match &expr.kind {
+        ExprKind::Name(place) => place.as_ident().cloned(),
+        _ => None,
+    }
+}

@@ -1,0 +1,241 @@
+//! Types, extents, generics and `where` clauses.
+
+use super::cursor::AttrPlace;
+use super::{Parse, Parser};
+use crate::syntax::ast::{
+    Clause, ClauseKind, CmpOp, Dim, DimKind, DimOp, DtypeClass, Field, Generic, Param, RType, Type,
+    TypeKind,
+};
+use crate::syntax::diag::{Code, Diag};
+use crate::syntax::token::{Delim, Tok};
+
+impl Parser {
+    /// `<…>`, if any.
+    pub(super) fn generics(&mut self) -> Parse<Vec<Generic>> {
+        let mut generics = Vec::new();
+        if !self.eat("<") {
+            return Ok(generics);
+        }
+        loop {
+            generics.push(self.generic()?);
+            if !self.eat(",") {
+                break;
+            }
+            if self.is(">") {
+                break;
+            }
+        }
+        self.close_angle()?;
+        self.dtype_vars = generics
+            .iter()
+            .filter_map(|generic| match generic {
+                Generic::Dtype(name, _) => Some(name.name.clone()),
+                _ => None,
+            })
+            .collect();
+        Ok(generics)
+    }
+
+    fn generic(&mut self) -> Parse<Generic> {
+        let is_dim = self.is_word("dim") && !self.is_at(self.at + 1, ":");
+        if is_dim {
+            self.at += 1;
+            return Ok(match self.eat("..") {
+                true => Generic::Rest(self.ident("a dim")?),
+                false => Generic::Dim(self.ident("a dim")?),
+            });
+        }
+        let name = self.ident("`dim` or a dtype variable")?;
+        if !self.is(":") {
+            let diag = self.unexpected_diag("`:`").help(format!("`dim {name}` declares a size"));
+            return Err(Box::new(diag));
+        }
+        self.at += 1;
+        let class = match self.peek() {
+            Some(Tok::Ident(word)) if **word == *"Float" => DtypeClass::Float,
+            Some(Tok::Ident(word)) if **word == *"Int" => DtypeClass::Int,
+            _ => return self.unexpected("`Float` or `Int`"),
+        };
+        self.at += 1;
+        Ok(Generic::Dtype(name, class))
+    }
+
+    pub(super) fn param(&mut self) -> Parse<Param> {
+        let attrs = self.attrs(AttrPlace::Param);
+        let name = self.ident("a parameter")?;
+        self.expect(":")?;
+        Ok(Param { attrs, name, ty: self.ty()? })
+    }
+
+    pub(super) fn field(&mut self) -> Parse<Field> {
+        let attrs = self.attrs(AttrPlace::Field);
+        if self.is_word("pub") {
+            let text = "a field is as visible as its struct";
+            let diag = Diag::new(Code::Syntax, self.span(), text).help("leave out the `pub`");
+            return Err(Box::new(diag));
+        }
+        let name = self.ident("a field")?;
+        self.expect(":")?;
+        Ok(Field { attrs, name, ty: self.ty()? })
+    }
+
+    pub(super) fn ty(&mut self) -> Parse<Type> {
+        let start = self.span();
+        let kind = self.nested(Self::type_kind)?;
+        Ok(Type { kind, span: self.since(start) })
+    }
+
+    fn type_kind(&mut self) -> Parse<TypeKind> {
+        if self.is_open(Delim::Bracket) {
+            self.at += 1;
+            let element = self.ty()?;
+            self.expect(";")?;
+            let length = self.dim()?;
+            self.close(Delim::Bracket)?;
+            return Ok(TypeKind::Array(Box::new(element), length));
+        }
+        let path = self.path("a type")?;
+        if self.is_open(Delim::Bracket) {
+            let Some(dtype) = path.as_ident().cloned() else {
+                let text = format!("expected a dtype before the axes, found `{path}`");
+                return self.fail(Code::UnknownType, path.span, text);
+            };
+            self.at += 1;
+            let axes = Some(self.list(Delim::Bracket, Self::dim)?);
+            return Ok(TypeKind::Tensor { dtype, axes });
+        }
+        if self.eat("<") {
+            let mut args = vec![self.dim()?];
+            while self.eat(",") && !self.is(">") {
+                args.push(self.dim()?);
+            }
+            self.close_angle()?;
+            return Ok(TypeKind::Struct { path, args });
+        }
+        match path.as_ident() {
+            Some(name) if !self.names_struct(name.as_str()) => {
+                Ok(TypeKind::Tensor { dtype: name.clone(), axes: None })
+            }
+            _ => Ok(TypeKind::Struct { path, args: Vec::new() }),
+        }
+    }
+
+    fn names_struct(&self, name: &str) -> bool {
+        name.starts_with(char::is_uppercase) && !self.dtype_vars.iter().any(|var| **var == *name)
+    }
+
+    pub(super) fn rtype(&mut self) -> Parse<RType> {
+        let start = self.span();
+        let types = if self.is_open(Delim::Paren) {
+            self.at += 1;
+            self.list1(Delim::Paren, "a type", Self::ty)?
+        } else {
+            vec![self.ty()?]
+        };
+        Ok(RType { types, span: self.since(start) })
+    }
+
+    /// `where …`, if any.
+    pub(super) fn clauses(&mut self) -> Parse<Vec<Clause>> {
+        let mut clauses = Vec::new();
+        if self.eat_word("where") {
+            loop {
+                clauses.push(self.clause()?);
+                if !self.eat(",") || self.is_open(Delim::Brace) {
+                    break;
+                }
+            }
+        }
+        Ok(clauses)
+    }
+
+    fn clause(&mut self) -> Parse<Clause> {
+        let start = self.span();
+        let kind = if self.is_word("dim") && self.is_name_at(self.at + 1) {
+            self.at += 1;
+            let name = self.ident("a dim")?;
+            self.expect("=")?;
+            ClauseKind::Define(name, self.dim()?)
+        } else {
+            let left = self.dim()?;
+            let Some(op) = self.comparison().filter(|op| *op != CmpOp::Ne) else {
+                return self.unexpected("`==`, `<=`, `>=`, `<` or `>`");
+            };
+            self.at += 1;
+            ClauseKind::Compare(left, op, self.dim()?)
+        };
+        Ok(Clause { kind, span: self.since(start) })
+    }
+
+    /// The comparison that stands here, not taken.
+    pub(super) fn comparison(&self) -> Option<CmpOp> {
+        let Some(Tok::Punct(punct)) = self.peek() else { return None };
+        Some(match *punct {
+            "==" => CmpOp::Eq,
+            "!=" => CmpOp::Ne,
+            "<" => CmpOp::Lt,
+            "<=" => CmpOp::Le,
+            ">" => CmpOp::Gt,
+            ">=" => CmpOp::Ge,
+            _ => return None,
+        })
+    }
+
+    pub(super) fn dim(&mut self) -> Parse<Dim> {
+        let start = self.span();
+        let mut left = self.dim_product()?;
+        loop {
+            let op = match self.peek() {
+                Some(Tok::Punct("+")) => DimOp::Add,
+                Some(Tok::Punct("-")) => DimOp::Sub,
+                _ => return Ok(left),
+            };
+            self.at += 1;
+            self.operator()?;
+            let right = self.dim_product()?;
+            let kind = DimKind::Binary(op, Box::new(left), Box::new(right));
+            left = Dim { kind, span: self.since(start) };
+        }
+    }
+
+    fn dim_product(&mut self) -> Parse<Dim> {
+        let start = self.span();
+        let mut left = self.dim_atom()?;
+        loop {
+            let op = match self.peek() {
+                Some(Tok::Punct("*")) => DimOp::Mul,
+                Some(Tok::Punct("/")) => DimOp::Div,
+                Some(Tok::Punct("%")) => DimOp::Rem,
+                _ => return Ok(left),
+            };
+            self.at += 1;
+            self.operator()?;
+            let right = self.dim_atom()?;
+            let kind = DimKind::Binary(op, Box::new(left), Box::new(right));
+            left = Dim { kind, span: self.since(start) };
+        }
+    }
+
+    fn dim_atom(&mut self) -> Parse<Dim> {
+        let start = self.span();
+        let kind = match self.peek() {
+            Some(Tok::Punct("-")) => {
+                self.at += 1;
+                DimKind::Neg(Box::new(self.nested(Self::dim_atom)?))
+            }
+            Some(Tok::Punct("..")) => {
+                self.at += 1;
+                DimKind::Rest(self.ident("a dim after `..`")?)
+            }
+            Some(Tok::Open(Delim::Paren)) => {
+                self.at += 1;
+                let inner = self.nested(Self::dim)?;
+                self.close(Delim::Paren)?;
+                DimKind::Paren(Box::new(inner))
+            }
+            Some(Tok::Literal(_)) => DimKind::Int(self.integer("an extent")?),
+            _ => DimKind::Name(self.path("an extent")?),
+        };
+        Ok(Dim { kind, span: self.since(start) })
+    }
+}
