@@ -10,7 +10,11 @@ pub fn lex(source: &str) -> (TokenBuffer, Vec<Diag>) {
         let diag = Diag::new(Code::Syntax, Span::default(), "the text is over 4 GiB");
         return (TokenBuffer::default(), vec![diag]);
     }
-    let mut lexer = Lexer { source, at: 0, out: Builder::new() };
+    let mut lexer = Lexer {
+        source,
+        at: 0,
+        out: Builder::new(),
+    };
     while lexer.token() {}
     let end = source.len() as u32;
     lexer.out.finish(Span::new(end, end))
@@ -54,7 +58,9 @@ impl<'a> Lexer<'a> {
     fn token(&mut self) -> bool {
         self.eat_while(char::is_whitespace);
         let (start, rest) = (self.at, self.rest());
-        let Some(ch) = rest.chars().next() else { return false };
+        let Some(ch) = rest.chars().next() else {
+            return false;
+        };
         if rest.starts_with("//") {
             self.line_comment();
         } else if rest.starts_with("/*") {
@@ -64,13 +70,16 @@ impl<'a> Lexer<'a> {
         } else if rest.starts_with("r#") && self.peek(2).is_some_and(is_start) {
             self.at += 2;
             self.eat_while(is_continue);
-            self.out.ident(&self.source[start..self.at], self.since(start));
+            self.out
+                .ident(&self.source[start..self.at], self.since(start));
         } else if is_start(ch) {
             self.eat_while(is_continue);
-            self.out.ident(&self.source[start..self.at], self.since(start));
+            self.out
+                .ident(&self.source[start..self.at], self.since(start));
         } else if ch.is_ascii_digit() {
             self.number();
-            self.out.literal(&self.source[start..self.at], self.since(start));
+            self.out
+                .literal(&self.source[start..self.at], self.since(start));
         } else if ch == '"' {
             self.string();
         } else {
@@ -94,7 +103,10 @@ impl<'a> Lexer<'a> {
                 let next = self.rest();
                 // Only operator characters fuse, and a comment ends an operator.
                 let joint = !next.starts_with("//") && !next.starts_with("/*");
-                let adjacent = next.chars().next().is_some_and(|c| c.is_ascii_punctuation());
+                let adjacent = next
+                    .chars()
+                    .next()
+                    .is_some_and(|c| c.is_ascii_punctuation());
                 self.out.punct(ch, joint && adjacent, span);
             }
         }
@@ -125,7 +137,11 @@ impl<'a> Lexer<'a> {
                 self.at += ch.len_utf8();
             } else {
                 let open = Span::new(start as u32, start as u32 + 2);
-                self.out.error(Diag::new(Code::Syntax, open, "this comment is never closed"));
+                self.out.error(Diag::new(
+                    Code::Syntax,
+                    open,
+                    "this comment is never closed",
+                ));
                 return;
             }
         }
@@ -147,7 +163,9 @@ impl<'a> Lexer<'a> {
     }
 
     fn number(&mut self) {
-        let radix = ["0x", "0o", "0b"].iter().any(|prefix| self.rest().starts_with(prefix));
+        let radix = ["0x", "0o", "0b"]
+            .iter()
+            .any(|prefix| self.rest().starts_with(prefix));
         self.eat_while(|ch| ch == '_' || ch.is_ascii_digit());
         if !radix {
             // `1..2` is a range and `1.x` a field, but `1.` and `1.5` are floats.
@@ -177,7 +195,8 @@ impl<'a> Lexer<'a> {
                 None => return self.open_string(start),
             }
         }
-        self.out.literal(&self.source[start..self.at], self.since(start));
+        self.out
+            .literal(&self.source[start..self.at], self.since(start));
     }
 
     fn raw_string(&mut self, hashes: usize) {
@@ -191,12 +210,17 @@ impl<'a> Lexer<'a> {
                 return self.open_string(start);
             }
         }
-        self.out.literal(&self.source[start..self.at], self.since(start));
+        self.out
+            .literal(&self.source[start..self.at], self.since(start));
     }
 
     fn open_string(&mut self, start: usize) {
         let quote = Span::new(start as u32, start as u32 + 1);
-        self.out.error(Diag::new(Code::Syntax, quote, "this string is never closed"));
+        self.out.error(Diag::new(
+            Code::Syntax,
+            quote,
+            "this string is never closed",
+        ));
     }
 }
 
@@ -228,7 +252,10 @@ mod tests {
 
     #[test]
     fn numbers_as_in_rust() {
-        check("0..12 1.0..2 1. 1.5e-3 1e5 2.x", "0 .. 12 1.0 .. 2 1. 1.5e-3 1e5 2 . x");
+        check(
+            "0..12 1.0..2 1. 1.5e-3 1e5 2.x",
+            "0 .. 12 1.0 .. 2 1. 1.5e-3 1e5 2 . x",
+        );
         check("0xff 1_000 1.0f32 3u8 1e", "0xff 1_000 1.0f32 3u8 1e");
     }
 
@@ -242,14 +269,20 @@ mod tests {
 
     #[test]
     fn strings() {
-        check(r####""a\"b" r#"c"d"# r"e" r#fn"####, r####""a\"b" r#"c"d"# r"e" r#fn"####);
+        check(
+            r####""a\"b" r#"c"d"# r"e" r#fn"####,
+            r####""a\"b" r#"c"d"# r"e" r#fn"####,
+        );
         check("a \"b\\", "a !this string is never closed");
         check("r#\"b\"", "!this string is never closed");
     }
 
     #[test]
     fn delimiters_are_balanced() {
-        check("(a]", "( a ) !unexpected closing `]` !this `(` is never closed");
+        check(
+            "(a]",
+            "( a ) !unexpected closing `]` !this `(` is never closed",
+        );
         check("[(a]", "[ ( a ) ] !this `(` is never closed");
         check("}", "!unexpected closing `}`");
     }

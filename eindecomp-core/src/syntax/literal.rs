@@ -21,7 +21,9 @@ pub fn number(text: &str) -> Result<Lit, String> {
         return integer(text, &digits, 10);
     }
     let suffix = digits.trim_start_matches(|ch: char| ch.is_ascii_digit() || ch == '.');
-    let exponent = suffix.strip_prefix(['e', 'E']).map(|e| e.strip_prefix(['+', '-']).unwrap_or(e));
+    let exponent = suffix
+        .strip_prefix(['e', 'E'])
+        .map(|e| e.strip_prefix(['+', '-']).unwrap_or(e));
     let is_float = match exponent {
         Some(exponent) => !exponent.is_empty() && exponent.bytes().all(|b| b.is_ascii_digit()),
         None => suffix.is_empty(),
@@ -38,7 +40,9 @@ fn integer(text: &str, body: &str, radix: u32) -> Result<Lit, String> {
         return Err(suffixed(text));
     }
     let value = u64::from_str_radix(body, radix);
-    value.map(Lit::Int).map_err(|_| format!("the literal `{text}` is out of range"))
+    value
+        .map(Lit::Int)
+        .map_err(|_| format!("the literal `{text}` is out of range"))
 }
 
 fn suffixed(text: &str) -> String {
@@ -69,8 +73,11 @@ pub fn string(text: &str) -> Option<String> {
                 out.push(char::from_u32(u32::from_str_radix(&hex, 16).ok()?)?);
             }
             'u' => {
-                let hex: String =
-                    chars.by_ref().take_while(|&c| c != '}').filter(|c| *c != '{').collect();
+                let hex: String = chars
+                    .by_ref()
+                    .take_while(|&c| c != '}')
+                    .filter(|c| *c != '{')
+                    .collect();
                 out.push(char::from_u32(u32::from_str_radix(&hex, 16).ok()?)?);
             }
             // A line continuation eats the line break and the indentation after it.
@@ -99,7 +106,16 @@ mod tests {
 
     #[test]
     fn not_numbers() {
-        for text in ["1.0f32", "3u8", "0x", "0b12", "1e", "1e999", "1E+", "99999999999999999999"] {
+        for text in [
+            "1.0f32",
+            "3u8",
+            "0x",
+            "0b12",
+            "1e",
+            "1e999",
+            "1E+",
+            "99999999999999999999",
+        ] {
             assert!(number(text).is_err(), "{text}");
         }
         for text in ["\"a\"", "'a'", "1.2.3", "inf", "nan"] {

@@ -100,7 +100,11 @@ impl fmt::Display for Attr {
             AttrKind::Whole => f.write_str("#[whole]"),
             AttrKind::Split(parts) => {
                 f.write_str("#[split(")?;
-                join(f, parts.iter().map(|(index, n)| format!("{index} = {n}")), ", ")?;
+                join(
+                    f,
+                    parts.iter().map(|(index, n)| format!("{index} = {n}")),
+                    ", ",
+                )?;
                 f.write_str(")]")
             }
             AttrKind::Rust(tokens) => {
@@ -152,7 +156,11 @@ fn signature(
     generics(f, types)?;
     f.write_char('(')?;
     if params.iter().all(|param| param.attrs.is_empty()) {
-        join(f, params.iter().map(|p| format!("{}: {}", p.name, p.ty)), ", ")?;
+        join(
+            f,
+            params.iter().map(|p| format!("{}: {}", p.name, p.ty)),
+            ", ",
+        )?;
     } else {
         f.write_char('\n')?;
         let mut inner = indented(f);
@@ -174,7 +182,9 @@ impl fmt::Display for Block {
         }
         f.write_str(" {\n")?;
         let mut inner = indented(f);
-        self.stmts.iter().try_for_each(|stmt| write!(inner, "{stmt}"))?;
+        self.stmts
+            .iter()
+            .try_for_each(|stmt| write!(inner, "{stmt}"))?;
         if let Some(result) = &self.result {
             writeln!(inner, "{}", TupleOf(&result.names))?;
         }
@@ -219,17 +229,31 @@ impl fmt::Display for Agg {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         head(f, &self.head, "agg")?;
         f.write_char('(')?;
-        join(f, self.params.iter().map(|(name, dtype)| format!("{name}: {dtype}")), ", ")?;
+        join(
+            f,
+            self.params
+                .iter()
+                .map(|(name, dtype)| format!("{name}: {dtype}")),
+            ", ",
+        )?;
         f.write_str(") {\n")?;
         let mut inner = indented(f);
         inner.write_str("state { ")?;
         for (i, part) in self.state.iter().enumerate() {
             let comma = if i > 0 { ", " } else { "" };
-            write!(inner, "{comma}{}: {} = {}", part.name, part.dtype, part.identity)?;
+            write!(
+                inner,
+                "{comma}{}: {} = {}",
+                part.name, part.dtype, part.identity
+            )?;
         }
         writeln!(inner, " }}\nlift {}", self.lift)?;
         let (first, second) = &self.merge_args;
-        write!(inner, "merge({first}, {second}) {}\nfinish {}\n", self.merge, self.finish)?;
+        write!(
+            inner,
+            "merge({first}, {second}) {}\nfinish {}\n",
+            self.merge, self.finish
+        )?;
         f.write_str("}\n")
     }
 }
@@ -237,7 +261,13 @@ impl fmt::Display for Agg {
 impl fmt::Display for Record {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{ ")?;
-        join(f, self.fields.iter().map(|(name, value)| format!("{name}: {value}")), ", ")?;
+        join(
+            f,
+            self.fields
+                .iter()
+                .map(|(name, value)| format!("{name}: {value}")),
+            ", ",
+        )?;
         f.write_str(" }")
     }
 }
@@ -310,15 +340,28 @@ impl fmt::Display for Stmt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         attrs(f, &self.attrs)?;
         match &self.kind {
-            StmtKind::Let { mutable, pat, ty, value } => {
-                f.write_str(if mutable.is_some() { "let mut " } else { "let " })?;
+            StmtKind::Let {
+                mutable,
+                pat,
+                ty,
+                value,
+            } => {
+                f.write_str(if mutable.is_some() {
+                    "let mut "
+                } else {
+                    "let "
+                })?;
                 write!(f, "{pat}")?;
                 if let Some(ty) = ty {
                     write!(f, ": {ty}")?;
                 }
                 writeln!(f, " = {value};")
             }
-            StmtKind::Store { target, subs, value } => {
+            StmtKind::Store {
+                target,
+                subs,
+                value,
+            } => {
                 write!(f, "{target}[")?;
                 join(f, subs, ", ")?;
                 writeln!(f, "] = {value};")
@@ -329,7 +372,11 @@ impl fmt::Display for Stmt {
                 body.iter().try_for_each(|stmt| write!(inner, "{stmt}"))?;
                 f.write_str("}\n")
             }
-            StmtKind::Carry { targets, path, args } => {
+            StmtKind::Carry {
+                targets,
+                path,
+                args,
+            } => {
                 write!(f, "{} = {path}(", TupleOf(targets))?;
                 join(f, args, ", ")?;
                 f.write_str(");\n")
@@ -352,7 +399,9 @@ impl fmt::Display for ForRange {
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         TupleOf(&self.names).fmt(f)?;
-        let Some(indices) = &self.indices else { return Ok(()) };
+        let Some(indices) = &self.indices else {
+            return Ok(());
+        };
         f.write_char('[')?;
         join(f, indices, ", ")?;
         f.write_char(']')
@@ -419,11 +468,17 @@ impl fmt::Display for Expr {
         match &self.kind {
             ExprKind::Lit(lit) => write!(f, "{lit}"),
             ExprKind::Name(place) => write!(f, "{place}"),
-            ExprKind::Access { place, subs, default } => {
+            ExprKind::Access {
+                place,
+                subs,
+                default,
+            } => {
                 write!(f, "{place}[")?;
                 join(f, subs, ", ")?;
                 f.write_char(']')?;
-                default.iter().try_for_each(|value| write!(f, " else {value}"))
+                default
+                    .iter()
+                    .try_for_each(|value| write!(f, " else {value}"))
             }
             ExprKind::Call { path, args } => {
                 write!(f, "{path}(")?;
@@ -437,7 +492,11 @@ impl fmt::Display for Expr {
             ExprKind::Cast(inner, dtype) => write!(f, "{inner} as {dtype}"),
             ExprKind::Paren(inner) => write!(f, "({inner})"),
             ExprKind::Tuple(items) => TupleOf(items).fmt(f),
-            ExprKind::If { cond, then, otherwise } => {
+            ExprKind::If {
+                cond,
+                then,
+                otherwise,
+            } => {
                 write!(f, "if {cond} {{ {then} }} else ")?;
                 match otherwise.kind {
                     ExprKind::If { .. } => write!(f, "{otherwise}"),

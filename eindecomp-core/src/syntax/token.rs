@@ -146,7 +146,11 @@ impl TokenBuffer {
 
     /// Takes the `>` off the `>=` at `index`, which becomes `=`.
     pub fn split_angle(&mut self, index: usize) {
-        if let Some(token) = self.tokens.get_mut(index).filter(|t| t.tok == Tok::Punct(">=")) {
+        if let Some(token) = self
+            .tokens
+            .get_mut(index)
+            .filter(|t| t.tok == Tok::Punct(">="))
+        {
             token.tok = Tok::Punct("=");
             token.span.start = token.span.end.saturating_sub(1).max(token.span.start);
         }

@@ -62,7 +62,11 @@ impl Parser {
 
     /// From `start` to the last token taken.
     pub(super) fn since(&self, start: Span) -> Span {
-        if self.at == 0 { start } else { start.join(self.buffer.span(self.at - 1)) }
+        if self.at == 0 {
+            start
+        } else {
+            start.join(self.buffer.span(self.at - 1))
+        }
     }
 
     pub(super) fn is(&self, punct: &str) -> bool {
@@ -107,11 +111,19 @@ impl Parser {
     }
 
     pub(super) fn expect(&mut self, punct: &str) -> Parse<()> {
-        if self.eat(punct) { Ok(()) } else { self.unexpected(&format!("`{punct}`")) }
+        if self.eat(punct) {
+            Ok(())
+        } else {
+            self.unexpected(&format!("`{punct}`"))
+        }
     }
 
     pub(super) fn expect_word(&mut self, word: &str) -> Parse<()> {
-        if self.eat_word(word) { Ok(()) } else { self.unexpected(&format!("`{word}`")) }
+        if self.eat_word(word) {
+            Ok(())
+        } else {
+            self.unexpected(&format!("`{word}`"))
+        }
     }
 
     pub(super) fn open(&mut self, delim: Delim) -> Parse<()> {
@@ -136,7 +148,11 @@ impl Parser {
             self.buffer.split_angle(self.at);
             return Ok(());
         }
-        if self.eat(">") { Ok(()) } else { self.unexpected("`,` or `>`") }
+        if self.eat(">") {
+            Ok(())
+        } else {
+            self.unexpected("`,` or `>`")
+        }
     }
 
     /// The next token, in words.
@@ -228,7 +244,10 @@ impl Parser {
                 self.fail(Code::ReservedName, self.span(), text)
             }
             Some(Tok::Ident(name)) if self.is_name_at(self.at) && **name != *"_" => {
-                let ident = Ident { name: name.clone(), span: self.span() };
+                let ident = Ident {
+                    name: name.clone(),
+                    span: self.span(),
+                };
                 self.at += 1;
                 Ok(ident)
             }
@@ -240,7 +259,10 @@ impl Parser {
     pub(super) fn binding(&mut self, what: &str) -> Parse<Ident> {
         if self.is_word("_") {
             self.at += 1;
-            return Ok(Ident { name: "_".into(), span: self.buffer.span(self.at - 1) });
+            return Ok(Ident {
+                name: "_".into(),
+                span: self.buffer.span(self.at - 1),
+            });
         }
         self.ident(what)
     }
@@ -254,7 +276,10 @@ impl Parser {
             let root = |w: &str| matches!(w, "crate" | "self" | "super");
             match self.peek().cloned() {
                 Some(Tok::Ident(name)) if root(&name) && self.is_at(self.at + 1, "::") => {
-                    segments.push(Ident { name, span: self.span() });
+                    segments.push(Ident {
+                        name,
+                        span: self.span(),
+                    });
                     self.at += 1;
                 }
                 _ => segments.push(self.ident(what)?),
@@ -263,12 +288,18 @@ impl Parser {
                 break;
             }
         }
-        Ok(Path { global, segments, span: self.since(start) })
+        Ok(Path {
+            global,
+            segments,
+            span: self.since(start),
+        })
     }
 
     /// A number.
     pub(super) fn number(&mut self, what: &str) -> Parse<Lit> {
-        let Some(Tok::Literal(text)) = self.peek() else { return self.unexpected(what) };
+        let Some(Tok::Literal(text)) = self.peek() else {
+            return self.unexpected(what);
+        };
         if !text.starts_with(|ch: char| ch.is_ascii_digit()) {
             return self.unexpected(what);
         }
@@ -285,7 +316,11 @@ impl Parser {
         let span = self.span();
         match self.number(what)? {
             Lit::Int(value) => Ok(value),
-            _ => self.fail(Code::Literal, span, format!("expected {what}, found a float")),
+            _ => self.fail(
+                Code::Literal,
+                span,
+                format!("expected {what}, found a float"),
+            ),
         }
     }
 
@@ -310,7 +345,11 @@ impl Parser {
             } else {
                 let bracket = start + 1 + usize::from(self.is_at(start + 1, "!"));
                 let is_attr = self.peek_at(bracket) == Some(&Tok::Open(Delim::Bracket));
-                self.at = if is_attr { self.buffer.after_tree(bracket) } else { start + 1 };
+                self.at = if is_attr {
+                    self.buffer.after_tree(bracket)
+                } else {
+                    start + 1
+                };
             }
         }
         attrs
@@ -346,7 +385,11 @@ impl Parser {
             "doc" | "name" if valued => {
                 self.at += 2;
                 let text = self.string("a string")?.into();
-                return Ok(if &*name == "doc" { AttrKind::Doc(text) } else { AttrKind::Name(text) });
+                return Ok(if &*name == "doc" {
+                    AttrKind::Doc(text)
+                } else {
+                    AttrKind::Name(text)
+                });
             }
             "name" => {
                 self.at += 1;
@@ -355,11 +398,15 @@ impl Parser {
             "split" => {
                 self.at += 1;
                 self.open(Delim::Paren)?;
-                return Ok(AttrKind::Split(self.list1(Delim::Paren, "an index", |p| {
-                    let index = p.ident("an index")?;
-                    p.expect("=")?;
-                    Ok((index, p.integer("a number of parts")?))
-                })?));
+                return Ok(AttrKind::Split(self.list1(
+                    Delim::Paren,
+                    "an index",
+                    |p| {
+                        let index = p.ident("an index")?;
+                        p.expect("=")?;
+                        Ok((index, p.integer("a number of parts")?))
+                    },
+                )?));
             }
             _ => {
                 let close = self.buffer.partner(open);

@@ -31,7 +31,10 @@ impl Parser {
                 return Err(Box::new(diag.help("write `a < b && b < c`")));
             }
             let kind = ExprKind::Binary(op, Box::new(left), Box::new(right));
-            left = Expr { kind, span: self.since(start) };
+            left = Expr {
+                kind,
+                span: self.since(start),
+            };
         }
         Ok(left)
     }
@@ -40,7 +43,9 @@ impl Parser {
         if let Some(cmp) = self.comparison() {
             return Some((BinaryOp::Cmp(cmp), COMPARE));
         }
-        let Some(Tok::Punct(punct)) = self.peek() else { return None };
+        let Some(Tok::Punct(punct)) = self.peek() else {
+            return None;
+        };
         Some(match *punct {
             "||" => (BinaryOp::Or, OR),
             "&&" => (BinaryOp::And, 1),
@@ -59,7 +64,10 @@ impl Parser {
         while self.eat_word("as") {
             self.operator()?;
             let dtype = self.ident("a dtype")?;
-            value = Expr { kind: ExprKind::Cast(Box::new(value), dtype), span: self.since(start) };
+            value = Expr {
+                kind: ExprKind::Cast(Box::new(value), dtype),
+                span: self.since(start),
+            };
         }
         Ok(value)
     }
@@ -73,7 +81,10 @@ impl Parser {
         let start = self.span();
         self.at += 1;
         let kind = ExprKind::Unary(op, Box::new(self.nested(Self::unary)?));
-        Ok(Expr { kind, span: self.since(start) })
+        Ok(Expr {
+            kind,
+            span: self.since(start),
+        })
     }
 
     fn primary(&mut self) -> Parse<Expr> {
@@ -92,7 +103,10 @@ impl Parser {
             Some(Tok::Punct("::")) => self.named()?,
             _ => return self.unexpected("an expression"),
         };
-        Ok(Expr { kind, span: self.since(start) })
+        Ok(Expr {
+            kind,
+            span: self.since(start),
+        })
     }
 
     fn word_literal(&mut self, lit: Lit) -> ExprKind {
@@ -120,23 +134,34 @@ impl Parser {
         if !self.eat_word("else") {
             let text = "an `if` is a value, so it needs an `else`";
             let diag = Diag::new(Code::MissingElse, self.since(start), text);
-            return Err(Box::new(diag.help("add `else { 0.0 }`, or the value wanted there")));
+            return Err(Box::new(
+                diag.help("add `else { 0.0 }`, or the value wanted there"),
+            ));
         }
         let otherwise = if self.is_word("if") {
             let start = self.span();
             let kind = self.nested(Self::condition)?;
-            Expr { kind, span: self.since(start) }
+            Expr {
+                kind,
+                span: self.since(start),
+            }
         } else {
             self.branch()?
         };
-        Ok(ExprKind::If { cond, then, otherwise: Box::new(otherwise) })
+        Ok(ExprKind::If {
+            cond,
+            then,
+            otherwise: Box::new(otherwise),
+        })
     }
 
     fn branch(&mut self) -> Parse<Expr> {
         self.open(Delim::Brace)?;
         if self.is_word("let") {
             let diag = self.unexpected_diag("an expression");
-            return Err(Box::new(diag.help("a branch is one expression; put the `let` before")));
+            return Err(Box::new(
+                diag.help("a branch is one expression; put the `let` before"),
+            ));
         }
         let value = self.expr()?;
         self.close(Delim::Brace)?;
@@ -157,7 +182,8 @@ impl Parser {
             if self.peek_at(after) == Some(&Tok::Open(Delim::Paren)) {
                 return self.reduction(path, |p| {
                     p.open(Delim::Paren)?;
-                    p.list1(Delim::Paren, "an expression", Self::expr).map(ReduceBody::Args)
+                    p.list1(Delim::Paren, "an expression", Self::expr)
+                        .map(ReduceBody::Args)
                 });
             }
             if self.attempts_reduction(after) {
@@ -168,7 +194,11 @@ impl Parser {
         while self.eat(".") {
             fields.push(self.ident("a field")?);
         }
-        let place = Place { span: self.since(start), path, fields };
+        let place = Place {
+            span: self.since(start),
+            path,
+            fields,
+        };
         if self.is_open(Delim::Bracket) {
             return self.access(place);
         }
@@ -179,7 +209,10 @@ impl Parser {
             }
             self.at += 1;
             let args = self.list(Delim::Paren, Self::expr)?;
-            return Ok(ExprKind::Call { path: place.path, args });
+            return Ok(ExprKind::Call {
+                path: place.path,
+                args,
+            });
         }
         Ok(ExprKind::Name(place))
     }
@@ -216,25 +249,49 @@ impl Parser {
         if indices.is_empty() {
             return self.unexpected("an index to reduce");
         }
-        let filter = if self.eat_word("where") { Some(self.expr()?) } else { None };
-        let acc = if self.eat(";") { Some(self.ident("a dtype")?) } else { None };
+        let filter = if self.eat_word("where") {
+            Some(self.expr()?)
+        } else {
+            None
+        };
+        let acc = if self.eat(";") {
+            Some(self.ident("a dtype")?)
+        } else {
+            None
+        };
         if self.at != close {
             return self.unexpected("`,`, `where`, `;` or `]`");
         }
         self.at += 1;
         let body = self.nested(body)?;
-        Ok(ExprKind::Reduce(Box::new(Reduce { agg, indices, filter, acc, body })))
+        Ok(ExprKind::Reduce(Box::new(Reduce {
+            agg,
+            indices,
+            filter,
+            acc,
+            body,
+        })))
     }
 
     fn access(&mut self, place: Place) -> Parse<ExprKind> {
         self.open(Delim::Bracket)?;
         if self.is_close(Delim::Bracket) {
             let diag = self.unexpected_diag("an index");
-            return Err(Box::new(diag.help(format!("a tensor of rank 0 is read `{place}`"))));
+            return Err(Box::new(
+                diag.help(format!("a tensor of rank 0 is read `{place}`")),
+            ));
         }
         let subs = self.list(Delim::Bracket, Self::sub)?;
-        let default = if self.eat_word("else") { Some(self.outside()?) } else { None };
-        Ok(ExprKind::Access { place, subs, default })
+        let default = if self.eat_word("else") {
+            Some(self.outside()?)
+        } else {
+            None
+        };
+        Ok(ExprKind::Access {
+            place,
+            subs,
+            default,
+        })
     }
 
     fn outside(&mut self) -> Parse<Outside> {
@@ -255,7 +312,11 @@ impl Parser {
             Some(lit) => lit,
             None => self.number("a literal after `else`")?,
         };
-        Ok(Outside { negative, lit, span: self.since(start) })
+        Ok(Outside {
+            negative,
+            lit,
+            span: self.since(start),
+        })
     }
 
     fn sub(&mut self) -> Parse<Sub> {
@@ -283,7 +344,10 @@ impl Parser {
         }
         let close = self.buffer.partner(self.at);
         let whole = self.is_at(close + 1, ",")
-            || matches!(self.peek_at(close + 1), Some(Tok::Close(Delim::Bracket | Delim::Paren)));
+            || matches!(
+                self.peek_at(close + 1),
+                Some(Tok::Close(Delim::Bracket | Delim::Paren))
+            );
         let mut inside = self.at + 1;
         while inside < close && !self.is_at(inside, ",") {
             inside = self.buffer.after_tree(inside);

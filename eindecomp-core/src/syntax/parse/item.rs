@@ -16,10 +16,14 @@ impl Parser {
             Some(Tok::Ident(word)) => word.clone(),
             _ => return self.unexpected("`fn`, `struct`, `agg` or `extern fn`"),
         };
-        let mut head = |parser: &mut Self, what: &str| -> Parse<Head> {
+        let head = |parser: &mut Self, what: &str| -> Parse<Head> {
             parser.at += 1;
             let name = parser.ident(what)?;
-            Ok(Head { attrs: attrs.clone(), vis: vis.clone(), name })
+            Ok(Head {
+                attrs: attrs.clone(),
+                vis: vis.clone(),
+                name,
+            })
         };
         match &*word {
             "fn" => {
@@ -48,7 +52,9 @@ impl Parser {
             }
             "const" | "use" | "static" | "mod" | "type" | "enum" | "impl" | "trait" => {
                 let diag = self.unexpected_diag("`fn`, `struct`, `agg` or `extern fn`");
-                Err(Box::new(diag.help(format!("put the `{word}` outside of `ein!`"))))
+                Err(Box::new(
+                    diag.help(format!("put the `{word}` outside of `ein!`")),
+                ))
             }
             _ => self.unexpected("`fn`, `struct`, `agg` or `extern fn`"),
         }
@@ -67,7 +73,11 @@ impl Parser {
             Some(Tok::Ident(name)) if matches!(&*name, "crate" | "self" | "super") => {
                 let span = self.span();
                 self.at += 1;
-                Path { global: false, segments: vec![Ident { name, span }], span }
+                Path {
+                    global: false,
+                    segments: vec![Ident { name, span }],
+                    span,
+                }
             }
             _ => {
                 self.expect_word("in")?;
@@ -84,7 +94,9 @@ impl Parser {
         let params = self.list(Delim::Paren, Self::param)?;
         if !self.is("->") {
             let diag = self.unexpected_diag("`->` and the type of the result");
-            return Err(Box::new(diag.help("a block returns a tensor or a tuple of tensors")));
+            return Err(Box::new(
+                diag.help("a block returns a tensor or a tuple of tensors"),
+            ));
         }
         self.at += 1;
         let ret = self.rtype()?;
@@ -94,14 +106,27 @@ impl Parser {
         self.open(Delim::Brace)?;
         let (stmts, result) = self.body(end);
         self.at = end + 1;
-        Ok(Block { head, generics, params, ret, clauses, stmts, result, signature })
+        Ok(Block {
+            head,
+            generics,
+            params,
+            ret,
+            clauses,
+            stmts,
+            result,
+            signature,
+        })
     }
 
     fn structure(&mut self, head: Head) -> Parse<Struct> {
         let generics = self.generics()?;
         self.open(Delim::Brace)?;
         let fields = self.list(Delim::Brace, Self::field)?;
-        Ok(Struct { head, generics, fields })
+        Ok(Struct {
+            head,
+            generics,
+            fields,
+        })
     }
 
     fn scalar_fn(&mut self, head: Head) -> Parse<ScalarFn> {
@@ -110,7 +135,9 @@ impl Parser {
             let name = p.ident("an argument")?;
             if p.is(":") {
                 let diag = p.unexpected_diag("`,` or `)`");
-                return Err(Box::new(diag.help("a scalar function's arguments have no types")));
+                return Err(Box::new(
+                    diag.help("a scalar function's arguments have no types"),
+                ));
             }
             Ok(name)
         })?;
@@ -130,7 +157,13 @@ impl Parser {
         self.open(Delim::Paren)?;
         let splits = self.list1(Delim::Paren, "a dim", |p| p.ident("a dim"))?;
         self.expect(";")?;
-        Ok(ExternFn { head, generics, params, ret, splits })
+        Ok(ExternFn {
+            head,
+            generics,
+            params,
+            ret,
+            splits,
+        })
     }
 
     fn aggregation(&mut self, head: Head) -> Parse<Agg> {
@@ -148,7 +181,11 @@ impl Parser {
             p.expect(":")?;
             let dtype = p.ident("a dtype")?;
             p.expect("=")?;
-            Ok(StateField { name, dtype, identity: p.expr()? })
+            Ok(StateField {
+                name,
+                dtype,
+                identity: p.expr()?,
+            })
         })?;
         self.expect_word("lift")?;
         let lift = self.record()?;
@@ -162,7 +199,15 @@ impl Parser {
         self.expect_word("finish")?;
         let finish = self.record_block()?;
         self.close(Delim::Brace)?;
-        Ok(Agg { head, params, state, lift, merge_args: (first, second), merge, finish })
+        Ok(Agg {
+            head,
+            params,
+            state,
+            lift,
+            merge_args: (first, second),
+            merge,
+            finish,
+        })
     }
 
     fn record(&mut self) -> Parse<Record> {
@@ -173,7 +218,10 @@ impl Parser {
             p.expect(":")?;
             Ok((name, p.expr()?))
         })?;
-        Ok(Record { fields, span: self.since(start) })
+        Ok(Record {
+            fields,
+            span: self.since(start),
+        })
     }
 
     fn record_block(&mut self) -> Parse<RecordBlock> {
@@ -194,7 +242,11 @@ impl Parser {
             self.at -= 1;
             let record = self.record()?;
             let span = record.span;
-            return Ok(RecordBlock { lets, value: RecordValue::Record(record), span });
+            return Ok(RecordBlock {
+                lets,
+                value: RecordValue::Record(record),
+                span,
+            });
         }
         let value = if self.is_open(Delim::Brace) {
             RecordValue::Record(self.record()?)
@@ -206,6 +258,10 @@ impl Parser {
             return Err(Box::new(Diag::new(Code::Syntax, self.span(), text)));
         }
         self.close(Delim::Brace)?;
-        Ok(RecordBlock { lets, value, span: self.since(start) })
+        Ok(RecordBlock {
+            lets,
+            value,
+            span: self.since(start),
+        })
     }
 }

@@ -38,11 +38,20 @@ impl Parser {
                 return (stmts, None);
             }
         }
-        let broken = matches!(stmts.last(), Some(Stmt { kind: StmtKind::Error(_), .. }));
+        let broken = matches!(
+            stmts.last(),
+            Some(Stmt {
+                kind: StmtKind::Error(_),
+                ..
+            })
+        );
         if !broken {
             let text = "a block ends in the name of its result";
             let mut diag = Diag::new(Code::Syntax, self.buffer.span(end), text);
-            if let Some(Stmt { kind: StmtKind::Let { pat, .. }, .. }) = stmts.last()
+            if let Some(Stmt {
+                kind: StmtKind::Let { pat, .. },
+                ..
+            }) = stmts.last()
                 && let [name] = &pat.names[..]
             {
                 diag = diag.help(format!("add `{name}` at the end"));
@@ -58,7 +67,8 @@ impl Parser {
         while self.at < end {
             if !self.stmt_recovering(end, &mut stmts) {
                 let diag = self.unexpected_diag("a statement");
-                self.diags.push(diag.help("a `for` has no result; assign to a `let mut` instead"));
+                self.diags
+                    .push(diag.help("a `for` has no result; assign to a `let mut` instead"));
                 self.at = self.after_stmt(self.at, end);
             }
         }
@@ -85,7 +95,11 @@ impl Parser {
                 StmtKind::Error(self.names_bound(start))
             }
         };
-        stmts.push(Stmt { attrs, kind, span: self.since(span) });
+        stmts.push(Stmt {
+            attrs,
+            kind,
+            span: self.since(span),
+        });
         true
     }
 
@@ -153,9 +167,10 @@ impl Parser {
         (first..last)
             .filter(|&at| self.is_name_at(at))
             .filter_map(|at| match self.peek_at(at) {
-                Some(Tok::Ident(name)) => {
-                    Some(Ident { name: name.clone(), span: self.buffer.span(at) })
-                }
+                Some(Tok::Ident(name)) => Some(Ident {
+                    name: name.clone(),
+                    span: self.buffer.span(at),
+                }),
                 _ => None,
             })
             .collect()
@@ -166,11 +181,20 @@ impl Parser {
         let at_mut = self.span();
         let mutable = self.eat_word("mut").then_some(at_mut);
         let pat = self.pattern()?;
-        let ty = if self.eat(":") { Some(self.rtype()?) } else { None };
+        let ty = if self.eat(":") {
+            Some(self.rtype()?)
+        } else {
+            None
+        };
         self.expect("=")?;
         let value = self.expr()?;
         self.semicolon()?;
-        Ok(StmtKind::Let { mutable, pat, ty, value })
+        Ok(StmtKind::Let {
+            mutable,
+            pat,
+            ty,
+            value,
+        })
     }
 
     /// The `;` behind a value.
@@ -202,7 +226,11 @@ impl Parser {
         } else {
             None
         };
-        Ok(Pattern { names, indices, span: self.since(start) })
+        Ok(Pattern {
+            names,
+            indices,
+            span: self.since(start),
+        })
     }
 
     fn left_index(&mut self) -> Parse<LeftIndex> {
@@ -224,7 +252,9 @@ impl Parser {
         }
         if matches!(self.peek(), Some(Tok::Literal(_))) {
             let diag = self.unexpected_diag("an index");
-            return Err(Box::new(diag.help("a `let` defines a whole tensor: name each axis")));
+            return Err(Box::new(
+                diag.help("a `let` defines a whole tensor: name each axis"),
+            ));
         }
         Ok(LeftIndex::Index(self.index_decl()?))
     }
@@ -232,7 +262,11 @@ impl Parser {
     /// `i` or `i in N`
     pub(super) fn index_decl(&mut self) -> Parse<IndexDecl> {
         let name = self.ident("an index")?;
-        let extent = if self.eat_word("in") { Some(self.dim()?) } else { None };
+        let extent = if self.eat_word("in") {
+            Some(self.dim()?)
+        } else {
+            None
+        };
         Ok(IndexDecl { name, extent })
     }
 
@@ -243,7 +277,11 @@ impl Parser {
         self.expect("=")?;
         let value = self.expr()?;
         self.semicolon()?;
-        Ok(StmtKind::Store { target, subs, value })
+        Ok(StmtKind::Store {
+            target,
+            subs,
+            value,
+        })
     }
 
     fn carry(&mut self) -> Parse<StmtKind> {
@@ -259,9 +297,15 @@ impl Parser {
         let ExprKind::Call { path, args } = call.kind else {
             let text = "an assignment without `let` calls a block";
             let diag = Diag::new(Code::Syntax, call.span, text);
-            return Err(Box::new(diag.help(format!("`let {}…` defines a new tensor", targets[0]))));
+            return Err(Box::new(
+                diag.help(format!("`let {}…` defines a new tensor", targets[0])),
+            ));
         };
-        Ok(StmtKind::Carry { targets, path, args })
+        Ok(StmtKind::Carry {
+            targets,
+            path,
+            args,
+        })
     }
 
     fn for_stmt(&mut self) -> Parse<StmtKind> {
@@ -308,7 +352,9 @@ impl Parser {
             None => {
                 let text = "the result of a block is a name or a tuple of names";
                 let diag = Diag::new(Code::ResultNotName, span, text);
-                Err(Box::new(diag.help("give it a name first: `let y[…] = …; y`")))
+                Err(Box::new(
+                    diag.help("give it a name first: `let y[…] = …; y`"),
+                ))
             }
         }
     }

@@ -47,7 +47,9 @@ impl Parser {
         }
         let name = self.ident("`dim` or a dtype variable")?;
         if !self.is(":") {
-            let diag = self.unexpected_diag("`:`").help(format!("`dim {name}` declares a size"));
+            let diag = self
+                .unexpected_diag("`:`")
+                .help(format!("`dim {name}` declares a size"));
             return Err(Box::new(diag));
         }
         self.at += 1;
@@ -64,7 +66,11 @@ impl Parser {
         let attrs = self.attrs(AttrPlace::Param);
         let name = self.ident("a parameter")?;
         self.expect(":")?;
-        Ok(Param { attrs, name, ty: self.ty()? })
+        Ok(Param {
+            attrs,
+            name,
+            ty: self.ty()?,
+        })
     }
 
     pub(super) fn field(&mut self) -> Parse<Field> {
@@ -76,13 +82,20 @@ impl Parser {
         }
         let name = self.ident("a field")?;
         self.expect(":")?;
-        Ok(Field { attrs, name, ty: self.ty()? })
+        Ok(Field {
+            attrs,
+            name,
+            ty: self.ty()?,
+        })
     }
 
     pub(super) fn ty(&mut self) -> Parse<Type> {
         let start = self.span();
         let kind = self.nested(Self::type_kind)?;
-        Ok(Type { kind, span: self.since(start) })
+        Ok(Type {
+            kind,
+            span: self.since(start),
+        })
     }
 
     fn type_kind(&mut self) -> Parse<TypeKind> {
@@ -113,10 +126,14 @@ impl Parser {
             return Ok(TypeKind::Struct { path, args });
         }
         match path.as_ident() {
-            Some(name) if !self.names_struct(name.as_str()) => {
-                Ok(TypeKind::Tensor { dtype: name.clone(), axes: None })
-            }
-            _ => Ok(TypeKind::Struct { path, args: Vec::new() }),
+            Some(name) if !self.names_struct(name.as_str()) => Ok(TypeKind::Tensor {
+                dtype: name.clone(),
+                axes: None,
+            }),
+            _ => Ok(TypeKind::Struct {
+                path,
+                args: Vec::new(),
+            }),
         }
     }
 
@@ -132,7 +149,10 @@ impl Parser {
         } else {
             vec![self.ty()?]
         };
-        Ok(RType { types, span: self.since(start) })
+        Ok(RType {
+            types,
+            span: self.since(start),
+        })
     }
 
     /// `where …`, if any.
@@ -164,12 +184,17 @@ impl Parser {
             self.at += 1;
             ClauseKind::Compare(left, op, self.dim()?)
         };
-        Ok(Clause { kind, span: self.since(start) })
+        Ok(Clause {
+            kind,
+            span: self.since(start),
+        })
     }
 
     /// The comparison that stands here, not taken.
     pub(super) fn comparison(&self) -> Option<CmpOp> {
-        let Some(Tok::Punct(punct)) = self.peek() else { return None };
+        let Some(Tok::Punct(punct)) = self.peek() else {
+            return None;
+        };
         Some(match *punct {
             "==" => CmpOp::Eq,
             "!=" => CmpOp::Ne,
@@ -194,7 +219,10 @@ impl Parser {
             self.operator()?;
             let right = self.dim_product()?;
             let kind = DimKind::Binary(op, Box::new(left), Box::new(right));
-            left = Dim { kind, span: self.since(start) };
+            left = Dim {
+                kind,
+                span: self.since(start),
+            };
         }
     }
 
@@ -212,7 +240,10 @@ impl Parser {
             self.operator()?;
             let right = self.dim_atom()?;
             let kind = DimKind::Binary(op, Box::new(left), Box::new(right));
-            left = Dim { kind, span: self.since(start) };
+            left = Dim {
+                kind,
+                span: self.since(start),
+            };
         }
     }
 
@@ -236,6 +267,9 @@ impl Parser {
             Some(Tok::Literal(_)) => DimKind::Int(self.integer("an extent")?),
             _ => DimKind::Name(self.path("an extent")?),
         };
-        Ok(Dim { kind, span: self.since(start) })
+        Ok(Dim {
+            kind,
+            span: self.since(start),
+        })
     }
 }
