@@ -6,6 +6,7 @@
 
 pub mod cluster;
 pub mod layout;
+pub mod search;
 
 pub use cluster::Cluster;
 pub use layout::{Layout, Region};
