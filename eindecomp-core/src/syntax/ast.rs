@@ -87,7 +87,7 @@ pub enum Item {
     /// `fn f(x) = …;`
     ScalarFn(ScalarFn),
     /// `agg a(…) { … }`
-    Agg(Agg),
+    Agg(Box<Agg>),
     /// `extern fn f<…>(…) -> … splits(…);`
     Extern(ExternFn),
 }

@@ -16,18 +16,9 @@ impl Parser {
             Some(Tok::Ident(word)) => word.clone(),
             _ => return self.unexpected("`fn`, `struct`, `agg` or `extern fn`"),
         };
-        let head = |parser: &mut Self, what: &str| -> Parse<Head> {
-            parser.at += 1;
-            let name = parser.ident(what)?;
-            Ok(Head {
-                attrs: attrs.clone(),
-                vis: vis.clone(),
-                name,
-            })
-        };
         match &*word {
             "fn" => {
-                let head = head(self, "the name of the block")?;
+                let head = self.head(attrs, vis, "the name of the block")?;
                 let after = self.buffer.after_tree(self.at);
                 if self.is_open(Delim::Paren) && self.is_at(after, "=") {
                     return self.scalar_fn(head).map(Item::ScalarFn);
@@ -35,19 +26,19 @@ impl Parser {
                 self.block(head, start).map(Item::Block)
             }
             "struct" => {
-                let head = head(self, "the name of the struct")?;
+                let head = self.head(attrs, vis, "the name of the struct")?;
                 self.structure(head).map(Item::Struct)
             }
             "agg" => {
-                let head = head(self, "the name of the aggregation")?;
-                self.aggregation(head).map(Item::Agg)
+                let head = self.head(attrs, vis, "the name of the aggregation")?;
+                self.aggregation(head).map(|agg| Item::Agg(Box::new(agg)))
             }
             "extern" => {
                 self.at += 1;
                 if !self.is_word("fn") {
                     return self.unexpected("`fn`");
                 }
-                let head = head(self, "the name of the kernel")?;
+                let head = self.head(attrs, vis, "the name of the kernel")?;
                 self.extern_fn(head).map(Item::Extern)
             }
             "const" | "use" | "static" | "mod" | "type" | "enum" | "impl" | "trait" => {
@@ -58,6 +49,16 @@ impl Parser {
             }
             _ => self.unexpected("`fn`, `struct`, `agg` or `extern fn`"),
         }
+    }
+
+    /// Takes the keyword before the name, and the name.
+    fn head(&mut self, attrs: Vec<Attr>, vis: Vis, what: &str) -> Parse<Head> {
+        self.at += 1;
+        Ok(Head {
+            attrs,
+            vis,
+            name: self.ident(what)?,
+        })
     }
 
     fn vis(&mut self) -> Parse<Vis> {

@@ -91,6 +91,14 @@ fn docs_attributes_and_visibility_survive() {
 }
 
 #[test]
+fn paths_and_closing_angles() {
+    round_trips(&with_stmt(
+        "let y: a::Layer<D, crate::F>= ::b::norm(x, super::EPS);",
+    ));
+    round_trips(&with_stmt("let y: [Layer<D>; N - 1] = norm(l.a.b, T::C);"));
+}
+
+#[test]
 fn a_builtin_reduction_takes_one_product() {
     let ExprKind::Binary(BinaryOp::Add, left, _) = value("let y[m] = sum[k] a[m,k]*b[k] + c[m];")
     else {
@@ -546,7 +554,7 @@ fn expression() -> impl Strategy<Value = String> {
         ]);
         prop_oneof![
             (inner.clone(), op, inner.clone()).prop_map(|(a, op, b)| format!("{a} {op} {b}")),
-            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("({a}) < ({b})")),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| format!("(({a}) < ({b}))")),
             inner.clone().prop_map(|a| format!("({a})")),
             inner.clone().prop_map(|a| format!("-{a}")),
             inner.clone().prop_map(|a| format!("!{a} as i64")),
