@@ -8,8 +8,14 @@ mod bracket;
 mod element;
 #[path = "../examples/reaction_mapper/mapping.rs"]
 mod mapping;
+#[path = "../examples/reaction_mapper/options.rs"]
+mod options;
+#[path = "../examples/reaction_mapper/prediction.rs"]
+mod prediction;
 #[path = "../examples/reaction_mapper/reaction.rs"]
 mod reaction;
+#[path = "../examples/reaction_mapper/report.rs"]
+mod report;
 #[path = "../examples/reaction_mapper/smiles.rs"]
 mod smiles;
 #[path = "../examples/reaction_mapper/tokenizer.rs"]
