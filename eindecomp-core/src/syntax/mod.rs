@@ -4,6 +4,7 @@
 //! is the same code: [`parse`] makes an [`ast`], [`print`] writes it back canonically.
 
 pub mod ast;
+pub mod check;
 pub mod diag;
 pub mod lex;
 pub mod literal;

@@ -1,0 +1,375 @@
+//! What follows from the clauses: equality and order of extents.
+//!
+//! Symbols stand for sizes and indices, so each is at least 0. A goal `d ≥ 0` is proved by
+//! cancelling its negative terms one after the other with a fact (each `f ≥ 0`), a multiple of it,
+//! or a bound of a quotient or remainder; integers round: `k·d ≥ 1 - k` suffices.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use crate::ein::Dim;
+use crate::ein::dim::Atom;
+use crate::syntax::ast::CmpOp;
+
+/// How deep facts are combined.
+const DEPTH: usize = 8;
+/// How many combinations are tried for one goal.
+const STEPS: usize = 500;
+
+/// Facts about dims and indices.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    /// Symbols with a known value, never mutually recursive.
+    defs: BTreeMap<Arc<str>, Dim>,
+    /// `a % b == 0`
+    divides: Vec<(Dim, Dim)>,
+    /// Each is at least 0.
+    nonneg: Vec<Dim>,
+}
+
+/// How two extents compare.
+pub(super) enum Equality {
+    /// Equal whatever the dims.
+    Equal,
+    /// They differ by this number, which is not 0.
+    Differ,
+    /// Unknown.
+    Unknown,
+}
+
+/// `left cmp right` as dims that are each at least 0 (`==` gives two).
+pub(super) fn as_nonneg(left: &Dim, cmp: CmpOp, right: &Dim) -> Vec<Dim> {
+    let one = Dim::from(1);
+    match cmp {
+        CmpOp::Eq => vec![left - right, right - left],
+        CmpOp::Ne => Vec::new(),
+        CmpOp::Le => vec![right - left],
+        CmpOp::Lt => vec![&(right - left) - &one],
+        CmpOp::Ge => vec![left - right],
+        CmpOp::Gt => vec![&(left - right) - &one],
+    }
+}
+
+impl Facts {
+    /// Takes `left cmp right` as given.
+    pub(super) fn assume(&mut self, left: &Dim, cmp: CmpOp, right: &Dim) {
+        let (left, right) = (self.normal(left), self.normal(right));
+        if cmp == CmpOp::Eq {
+            for (a, b) in [(&left, &right), (&right, &left)] {
+                if let Some((n, d)) = as_remainder(a).filter(|_| b.as_const() == Some(0)) {
+                    self.divides.push((n, d));
+                    return;
+                }
+            }
+            for (a, b) in [(&left, &right), (&right, &left)] {
+                if let Some(symbol) = a.as_symbol()
+                    && !b.symbols().contains(symbol)
+                {
+                    self.define(symbol.clone(), b.clone());
+                    return;
+                }
+            }
+        }
+        self.nonneg.extend(as_nonneg(&left, cmp, &right));
+    }
+
+    /// Takes `d ≥ 0` as given.
+    pub(super) fn assume_nonneg(&mut self, d: &Dim) {
+        let d = self.normal(d);
+        if d.as_const().is_none() && !self.nonneg.contains(&d) {
+            self.nonneg.push(d);
+        }
+    }
+
+    fn define(&mut self, symbol: Arc<str>, value: Dim) {
+        let of = |s: &str| (*s == *symbol).then(|| value.clone());
+        for known in self.defs.values_mut().chain(&mut self.nonneg) {
+            *known = known.substitute(&of);
+        }
+        for (a, b) in &mut self.divides {
+            (*a, *b) = (a.substitute(&of), b.substitute(&of));
+        }
+        self.defs.insert(symbol, value);
+    }
+
+    /// The canonical form under what is known.
+    pub(super) fn normal(&self, d: &Dim) -> Dim {
+        let mut d = d.substitute(&|s| self.defs.get(s).cloned());
+        for _ in 0..4 {
+            let next = self.cancel(&d.map_atoms(&|atom| self.atom(atom)));
+            if next == d {
+                break;
+            }
+            d = next;
+        }
+        d
+    }
+
+    fn atom(&self, atom: &Atom) -> Dim {
+        match atom {
+            Atom::Sym(s) => Dim::sym(s.clone()),
+            Atom::Rem(a, b) => {
+                let (a, b) = (self.normal(a), self.normal(b));
+                if self.divides.contains(&(a.clone(), b.clone())) {
+                    return Dim::from(0);
+                }
+                let (_, rest) = split(&a, &b);
+                if rest == a { a.rem(&b) } else { self.small(&rest, &b).1 }
+            }
+            Atom::Div(a, b) => {
+                let (a, b) = (self.normal(a), self.normal(b));
+                let (quotient, rest) = split(&a, &b);
+                if rest == a { a.floor_div(&b) } else { &quotient + &self.small(&rest, &b).0 }
+            }
+        }
+    }
+
+    /// Quotient and remainder of `a` by `b`, where `0 ≤ a < b` if that can be proved.
+    fn small(&self, a: &Dim, b: &Dim) -> (Dim, Dim) {
+        if self.nonneg(a) && self.nonneg(&(&(b - a) - &Dim::from(1))) {
+            return (Dim::from(0), a.clone());
+        }
+        (a.floor_div(b), a.rem(b))
+    }
+
+    /// `b * (a / b)` is `a` where `b` divides `a`.
+    fn cancel(&self, d: &Dim) -> Dim {
+        let mut out = d.clone();
+        for (a, b) in &self.divides {
+            let quotient = a.floor_div(b);
+            let Some(product) = single(&(&quotient * b)) else { continue };
+            for (monomial, coefficient) in d.terms() {
+                let Some(rest) = without(monomial, &product.0) else { continue };
+                if coefficient % product.1 != 0 {
+                    continue;
+                }
+                let rest = &of_monomial(&rest) * &Dim::from(coefficient / product.1);
+                out = &(&out - &(&rest * &(&quotient * b))) + &(&rest * a);
+            }
+        }
+        out
+    }
+
+    /// Compares two extents.
+    pub(super) fn equality(&self, a: &Dim, b: &Dim) -> Equality {
+        let difference = self.normal(&(a - b));
+        match difference.as_const() {
+            Some(0) => Equality::Equal,
+            Some(_) => Equality::Differ,
+            None if self.nonneg(&difference) && self.nonneg(&-&difference) => Equality::Equal,
+            None => Equality::Unknown,
+        }
+    }
+
+    /// Does `left cmp right` follow?
+    pub(super) fn holds(&self, left: &Dim, cmp: CmpOp, right: &Dim) -> bool {
+        match cmp {
+            CmpOp::Eq => matches!(self.equality(left, right), Equality::Equal),
+            CmpOp::Ne => false,
+            _ => as_nonneg(left, cmp, right).iter().all(|d| self.nonneg(d)),
+        }
+    }
+
+    /// Can it never hold?
+    pub(super) fn refuted(&self, left: &Dim, cmp: CmpOp, right: &Dim) -> bool {
+        let never = |d: &Dim| self.nonneg(&(&-d - &Dim::from(1)));
+        as_nonneg(left, cmp, right).iter().any(never)
+    }
+
+    /// Does `d ≥ 0` follow?
+    pub(super) fn nonneg(&self, d: &Dim) -> bool {
+        let mut search = Search { facts: self, seen: HashSet::new(), steps: STEPS };
+        search.prove(&self.normal(d), DEPTH)
+    }
+}
+
+struct Search<'a> {
+    facts: &'a Facts,
+    seen: HashSet<Dim>,
+    steps: usize,
+}
+
+impl Search<'_> {
+    fn prove(&mut self, goal: &Dim, depth: usize) -> bool {
+        if let Some(c) = goal.as_const() {
+            return c >= 0;
+        }
+        if self.steps == 0 || !self.seen.insert(goal.clone()) {
+            return false;
+        }
+        self.steps -= 1;
+        // Each negative term needs a fact, so it is enough to try the facts for one of them: that
+        // of highest degree, since the constant may vanish on the way.
+        let negative = goal
+            .terms()
+            .filter(|(m, c)| *c < 0 || !self.monomial_nonneg(m, depth))
+            .map(|(m, c)| (m.to_vec(), c))
+            .max_by_key(|(m, _)| m.len());
+        let Some((monomial, coefficient)) = negative else { return true };
+        if depth == 0 {
+            return false;
+        }
+        let facts: Vec<Dim> =
+            self.facts.nonneg.iter().cloned().chain(atom_facts(goal)).collect();
+        for fact in &facts {
+            for (theirs, by) in fact.terms() {
+                if (by < 0) != (coefficient < 0) {
+                    continue;
+                }
+                let Some(rest) = without(&monomial, theirs) else { continue };
+                if !rest.iter().all(|a| matches!(a, Atom::Sym(_))) {
+                    continue;
+                }
+                // k·goal = λ·rest·fact + next, so `next ≥ 1 - k` suffices.
+                let common = gcd(by.abs(), coefficient.abs());
+                let (k, lambda) = (by.abs() / common, coefficient.abs() / common);
+                let cancelled = &(fact * &of_monomial(&rest)) * &Dim::from(lambda);
+                let next = &(&(goal * &Dim::from(k)) - &cancelled) + &Dim::from(k - 1);
+                if self.prove(&self.facts.cancel(&next), depth - 1) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    fn monomial_nonneg(&mut self, monomial: &[Atom], depth: usize) -> bool {
+        monomial.iter().all(|atom| match atom {
+            Atom::Sym(_) | Atom::Rem(..) => true,
+            Atom::Div(a, _) => depth > 0 && self.prove(a, depth - 1),
+        })
+    }
+}
+
+/// Bounds of the quotients and remainders in `d`, whose divisors are at least 1.
+fn atom_facts(d: &Dim) -> Vec<Dim> {
+    let one = Dim::from(1);
+    let mut facts = Vec::new();
+    for atom in d.terms().flat_map(|(m, _)| m) {
+        match atom {
+            Atom::Sym(_) => {}
+            Atom::Div(a, b) => {
+                let below = &**a - &(&**b * &a.floor_div(b));
+                facts.push(&(&**b - &below) - &one);
+                facts.push(below);
+            }
+            Atom::Rem(a, b) => {
+                let r = a.rem(b);
+                facts.push(&(&**b - &r) - &one);
+                facts.push(r);
+            }
+        }
+    }
+    facts
+}
+
+/// `d` as a lone remainder.
+fn as_remainder(d: &Dim) -> Option<(Dim, Dim)> {
+    match single(d)? {
+        (atoms, 1) => match &atoms[..] {
+            [Atom::Rem(a, b)] => Some(((**a).clone(), (**b).clone())),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// `d` as a single monomial with its coefficient.
+fn single(d: &Dim) -> Option<(Vec<Atom>, i64)> {
+    let mut terms = d.terms();
+    let (monomial, coefficient) = terms.next()?;
+    terms.next().is_none().then(|| (monomial.to_vec(), coefficient))
+}
+
+/// `monomial / factor`, if it divides.
+fn without(monomial: &[Atom], factor: &[Atom]) -> Option<Vec<Atom>> {
+    let mut rest = monomial.to_vec();
+    for atom in factor {
+        rest.remove(rest.iter().position(|a| a == atom)?);
+    }
+    Some(rest)
+}
+
+fn of_monomial(monomial: &[Atom]) -> Dim {
+    monomial.iter().fold(Dim::from(1), |product, atom| {
+        &product
+            * &match atom {
+                Atom::Sym(s) => Dim::sym(s.clone()),
+                Atom::Div(a, b) => a.floor_div(b),
+                Atom::Rem(a, b) => a.rem(b),
+            }
+    })
+}
+
+/// `(q, r)` with `a = q·b + r`, where `q` takes the terms of `a` that `b` divides.
+fn split(a: &Dim, b: &Dim) -> (Dim, Dim) {
+    let (mut quotient, mut rest) = (Dim::from(0), Dim::from(0));
+    for (monomial, coefficient) in a.terms() {
+        let term = &of_monomial(monomial) * &Dim::from(coefficient);
+        if b.as_const() != Some(0) && term.rem(b).as_const() == Some(0) {
+            quotient = &quotient + &term.floor_div(b);
+        } else {
+            rest = &rest + &term;
+        }
+    }
+    (quotient, rest)
+}
+
+fn gcd(a: i64, b: i64) -> i64 {
+    if b == 0 { a.max(1) } else { gcd(b, a % b) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sym(name: &str) -> Dim {
+        Dim::sym(name)
+    }
+    fn int(n: i64) -> Dim {
+        Dim::from(n)
+    }
+
+    #[test]
+    fn divisibility_makes_quotients_exact() {
+        let (d, h, e) = (sym("D"), sym("H"), sym("E"));
+        let mut facts = Facts::default();
+        assert!(matches!(facts.equality(&(&h * &d.floor_div(&h)), &d), Equality::Unknown));
+        facts.assume(&d.rem(&h), CmpOp::Eq, &int(0));
+        facts.assume(&e, CmpOp::Eq, &d.floor_div(&h));
+        assert!(matches!(facts.equality(&(&h * &e), &d), Equality::Equal));
+        assert!(matches!(facts.equality(&(&(&h * &e) + &int(1)), &d), Equality::Differ));
+        facts.assume(&e.rem(&int(2)), CmpOp::Eq, &int(0));
+        let half = e.floor_div(&int(2));
+        assert!(matches!(facts.equality(&(&half * &int(2)), &e), Equality::Equal));
+        assert!(matches!(facts.equality(&(&(&half * &int(2)) * &h), &d), Equality::Equal));
+    }
+
+    #[test]
+    fn order_follows_from_facts_and_bounds() {
+        let (y, i) = (sym("Y"), sym("i"));
+        let mut facts = Facts::default();
+        let out = &(&y - &int(1)).floor_div(&int(2)) + &int(1);
+        facts.assume(&i, CmpOp::Lt, &out);
+        facts.assume(&y, CmpOp::Ge, &int(1));
+        let at = &(&i * &int(2)) - &int(1);
+        assert!(!facts.nonneg(&at));
+        assert!(facts.holds(&(&i * &int(2)), CmpOp::Lt, &y));
+        assert!(facts.holds(&at, CmpOp::Le, &(&y - &int(2))));
+        assert!(facts.holds(&at, CmpOp::Ge, &int(-1)));
+        assert!(facts.refuted(&y, CmpOp::Lt, &int(1)));
+    }
+
+    #[test]
+    fn merged_positions_stay_inside() {
+        let (n, g, big, small) = (sym("n"), sym("g"), sym("N"), sym("G"));
+        let mut facts = Facts::default();
+        facts.assume(&n, CmpOp::Lt, &big);
+        facts.assume(&g, CmpOp::Lt, &small);
+        let at = &(&n * &small) + &g;
+        assert!(facts.holds(&at, CmpOp::Lt, &(&big * &small)));
+        assert_eq!(facts.normal(&at.floor_div(&small)), n);
+        assert_eq!(facts.normal(&at.rem(&small)), g);
+        assert!(!facts.holds(&at, CmpOp::Lt, &(&(&big * &small) - &int(1))));
+    }
+}

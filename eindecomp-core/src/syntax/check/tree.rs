@@ -1,0 +1,541 @@
+//! The checked program: names resolved, element types and extents known, every access in bounds
+//! or under a recorded condition.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use crate::ein::{Agg, DType, Dim, ScalarFn, Value};
+use crate::syntax::ast::{CmpOp, Ident, Path};
+use crate::syntax::diag::Diag;
+use crate::syntax::token::Span;
+
+/// What checking a program gives. It is whole even where there are errors: signatures that could
+/// be read are there, and bodies without an error of their own.
+#[derive(Clone, Debug, Default)]
+pub struct Checked {
+    /// The blocks, in order.
+    pub blocks: Vec<Block>,
+    /// The structs, in order.
+    pub structs: Vec<Struct>,
+    /// Every error, in order of place.
+    pub errors: Vec<Diag>,
+    /// Every warning, in order of place.
+    pub warnings: Vec<Warning>,
+}
+
+impl Checked {
+    /// The block called `name`.
+    pub fn block(&self, name: &str) -> Option<&Block> {
+        self.blocks.iter().find(|b| b.name.as_str() == name)
+    }
+
+    /// The struct called `name`.
+    pub fn structure(&self, name: &str) -> Option<&Struct> {
+        self.structs.iter().find(|s| s.name.as_str() == name)
+    }
+
+    /// The type of a struct's field, for the struct's dims given as `args`.
+    pub fn field_type(&self, ty: &StructType, field: &str) -> Option<Type> {
+        let structure = self.structure(&ty.name)?;
+        let field = structure.fields.iter().find(|f| f.name.as_str() == field)?;
+        Some(field.ty.substitute(&structure.bindings(&ty.args)))
+    }
+}
+
+/// Something that compiles but is probably not meant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Warning {
+    /// What it is about.
+    pub span: Span,
+    /// What it says.
+    pub message: String,
+}
+
+/// A checked block.
+#[derive(Clone, Debug)]
+pub struct Block {
+    /// Its name.
+    pub name: Ident,
+    /// Its generic dims, in order.
+    pub dims: Vec<Arc<str>>,
+    /// Its parameters, in order.
+    pub params: Vec<Param>,
+    /// Its results, in order. A name that could not be read is `_`.
+    pub results: Vec<ResultVar>,
+    /// The result type is written as a tuple, of two or more.
+    pub tuple: bool,
+    /// What must hold of the dims: declared, then implicit (divisors ≥ 1, extents ≥ 0).
+    pub clauses: Vec<Clause>,
+    /// What must hold of Rust consts alone, known when they are evaluated.
+    pub obligations: Vec<Clause>,
+    /// The Rust consts it mentions (its own, not its callees'), each once, keyed by its text.
+    pub consts: BTreeMap<Arc<str>, Path>,
+    /// Calls of blocks outside this program, in order.
+    pub foreign: Vec<ForeignCall>,
+    /// The statements; `None` if there is an error in them.
+    pub body: Option<Body>,
+}
+
+/// A parameter of a block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Param {
+    /// Its name.
+    pub name: Ident,
+    /// What it is to the runs.
+    pub role: ParamRole,
+    /// Its type.
+    pub ty: Type,
+    /// Its name in a weights file (`#[name]`), if given.
+    pub file_name: Option<Arc<str>>,
+}
+
+/// What a parameter is to the runs of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParamRole {
+    /// Given at each run.
+    Data,
+    /// `#[weight]`
+    Weight,
+    /// `#[state]`
+    State,
+    /// `#[host]`: an ordinary Rust value.
+    Host,
+}
+
+/// A result of a block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResultVar {
+    /// The name it has in the block.
+    pub name: Arc<str>,
+    /// Its type, as declared.
+    pub ty: Type,
+}
+
+/// A struct of parameters.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Struct {
+    /// Its name.
+    pub name: Ident,
+    /// Its generic dims, in order.
+    pub dims: Vec<Arc<str>>,
+    /// Its fields, in order.
+    pub fields: Vec<Field>,
+    /// The Rust consts it mentions, keyed by their text.
+    pub consts: BTreeMap<Arc<str>, Path>,
+}
+
+impl Struct {
+    /// Its dims with their values.
+    pub fn bindings(&self, args: &[Dim]) -> BTreeMap<Arc<str>, Dim> {
+        self.dims.iter().cloned().zip(args.iter().cloned()).collect()
+    }
+}
+
+/// A field of a struct.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Field {
+    /// Its name.
+    pub name: Ident,
+    /// Its type.
+    pub ty: Type,
+    /// Its name in a weights file (`#[name]`), if given.
+    pub file_name: Option<Arc<str>>,
+}
+
+/// A resolved type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Type {
+    /// `f32[B, S]`
+    Tensor(TensorType),
+    /// `Layer<D, F>`
+    Struct(StructType),
+    /// `[T; N]`
+    Array(Box<Type>, Dim),
+}
+
+/// Element type and extents.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TensorType {
+    /// The element type.
+    pub dtype: DType,
+    /// The extents.
+    pub axes: Vec<Dim>,
+}
+
+/// A struct of this program with its dims.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StructType {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its dims.
+    pub args: Vec<Dim>,
+}
+
+impl Type {
+    /// With dims replaced; those not in `by` stay.
+    pub fn substitute(&self, by: &BTreeMap<Arc<str>, Dim>) -> Type {
+        let of = |s: &str| by.get(s).cloned();
+        let all = |dims: &[Dim]| dims.iter().map(|d| d.substitute(&of)).collect();
+        match self {
+            Type::Tensor(t) => Type::Tensor(TensorType { dtype: t.dtype, axes: all(&t.axes) }),
+            Type::Struct(s) => {
+                Type::Struct(StructType { name: s.name.clone(), args: all(&s.args) })
+            }
+            Type::Array(element, length) => {
+                Type::Array(Box::new(element.substitute(by)), length.substitute(&of))
+            }
+        }
+    }
+
+    /// As a tensor.
+    pub fn tensor(&self) -> Option<&TensorType> {
+        match self {
+            Type::Tensor(t) => Some(t),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Type::Tensor(t) => write!(f, "{t}"),
+            Type::Struct(s) if s.args.is_empty() => f.write_str(&s.name),
+            Type::Struct(s) => write!(f, "{}<{}>", s.name, listed(&s.args)),
+            Type::Array(element, length) => write!(f, "[{element}; {length}]"),
+        }
+    }
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.axes.is_empty() {
+            return write!(f, "{}", self.dtype);
+        }
+        write!(f, "{}[{}]", self.dtype, listed(&self.axes))
+    }
+}
+
+/// Separated by commas.
+pub(super) fn listed<T: fmt::Display>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// A condition on dims.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Clause {
+    /// Left side.
+    pub left: Dim,
+    /// The comparison, never `!=`.
+    pub cmp: CmpOp,
+    /// Right side.
+    pub right: Dim,
+    /// What it comes from.
+    pub origin: Origin,
+    /// Where that is.
+    pub span: Span,
+}
+
+impl fmt::Display for Clause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} {}", self.left, self.cmp.symbol(), self.right)
+    }
+}
+
+/// What a clause comes from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Origin {
+    /// A `where`.
+    Declared,
+    /// A division: its divisor is at least 1.
+    Divisor,
+    /// An axis or index: its extent is at least 0.
+    Extent,
+    /// An access that must stay in bounds.
+    Access(Arc<str>),
+    /// Two extents that must be equal.
+    Equal(Arc<str>),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Declared => f.write_str("`where` clause"),
+            Origin::Divisor => f.write_str("a divisor is at least 1"),
+            Origin::Extent => f.write_str("an extent is at least 0"),
+            Origin::Access(access) => write!(f, "`{access}` stays in bounds"),
+            Origin::Equal(what) => write!(f, "{what}"),
+        }
+    }
+}
+
+/// A call of a block outside this program.
+#[derive(Clone, Debug)]
+pub struct ForeignCall {
+    /// The block.
+    pub path: Path,
+    /// Types of the arguments.
+    pub args: Vec<Type>,
+    /// Where each argument stands.
+    pub arg_spans: Vec<Span>,
+    /// Types of the results, as annotated or carried.
+    pub results: Vec<Type>,
+    /// The annotation, or what is assigned.
+    pub results_span: Span,
+}
+
+/// The statements of a block.
+#[derive(Clone, Debug)]
+pub struct Body {
+    /// Every tensor and parameter, parameters first.
+    pub vars: Vec<Var>,
+    /// The statements, in order.
+    pub stmts: Vec<Stmt>,
+    /// What is returned.
+    pub results: Vec<VarId>,
+}
+
+/// A variable: a parameter, a `let`, a loop variable. Shadowing makes a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct VarId(pub u32);
+
+impl VarId {
+    /// As a position in [`Body::vars`].
+    pub fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A variable's name and type.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Var {
+    /// As written.
+    pub name: Arc<str>,
+    /// Its type.
+    pub ty: Type,
+}
+
+/// A checked statement.
+#[derive(Clone, Debug)]
+pub enum Stmt {
+    /// `let y[i] = …;`
+    Tensor(Statement),
+    /// `let x = y;`
+    Alias {
+        /// What is defined.
+        target: VarId,
+        /// What it stands for.
+        value: Place,
+    },
+    /// `let y = f(x);` and `x = f(x);`
+    Call(Call),
+    /// `for l in layers { … }`
+    For {
+        /// The loop variable: an element, or nothing of use for a range.
+        var: LoopVar,
+        /// The body.
+        body: Vec<Stmt>,
+    },
+}
+
+/// What a loop runs over.
+#[derive(Clone, Debug)]
+pub enum LoopVar {
+    /// Over the elements of an array.
+    Element {
+        /// The loop variable.
+        var: VarId,
+        /// The array.
+        array: VarId,
+    },
+    /// Over numbers; inside, the symbol stands for the number.
+    Number {
+        /// The symbol.
+        symbol: Arc<str>,
+        /// The first number.
+        low: Dim,
+        /// One past the last.
+        high: Dim,
+    },
+}
+
+/// A call of a block.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// What is assigned, in order; `None` for `_`.
+    pub targets: Vec<Option<VarId>>,
+    /// The block.
+    pub callee: Callee,
+    /// Its arguments, in order.
+    pub args: Vec<Argument>,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// Which block is called.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Callee {
+    /// One of this program, with the values of its dims.
+    Local {
+        /// Its name.
+        name: Arc<str>,
+        /// Its dims in the caller's.
+        dims: BTreeMap<Arc<str>, Dim>,
+    },
+    /// Another one: position in [`Block::foreign`].
+    Foreign(usize),
+}
+
+/// An argument of a call.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Argument {
+    /// A name or field.
+    Place(Place),
+    /// A literal or host value for a rank-0 parameter.
+    Value(Expr),
+}
+
+/// A variable, or a field of one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The variable.
+    pub var: VarId,
+    /// The fields, outermost first.
+    pub fields: Vec<Arc<str>>,
+    /// Type of the whole place.
+    pub ty: Type,
+}
+
+/// `let y[i, (h, e)] = value;`
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// What is defined; its type is that of the variable.
+    pub target: VarId,
+    /// Every index: those on the left and those reduced.
+    pub indices: Vec<Index>,
+    /// The left axes; more than one index is a merged axis.
+    pub left: Vec<Vec<IndexId>>,
+    /// The value.
+    pub value: Expr,
+    /// `#[whole]`
+    pub whole: bool,
+    /// `#[split(…)]`
+    pub split: Vec<(Arc<str>, u64)>,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// An index of one statement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct IndexId(pub u16);
+
+impl IndexId {
+    /// As a position in [`Statement::indices`].
+    pub fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// An index: name and extent. Two reductions may each have one of the same name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Index {
+    /// As written.
+    pub name: Arc<str>,
+    /// How many values it runs over.
+    pub extent: Dim,
+    /// Where it is declared.
+    pub span: Span,
+}
+
+/// A checked expression.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Expr {
+    /// What it is.
+    pub kind: ExprKind,
+    /// Its element type.
+    pub dtype: DType,
+    /// Where it stands.
+    pub span: Span,
+}
+
+/// What a checked expression is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ExprKind {
+    /// A literal.
+    Lit(Value),
+    /// A `#[host]` parameter.
+    Host(VarId),
+    /// An element of a tensor.
+    Read(Box<Read>),
+    /// The value of an index.
+    Index(IndexId),
+    /// The value of an extent.
+    Dim(Dim),
+    /// A scalar function.
+    Call(ScalarFn, Vec<Expr>),
+    /// A conversion to the expression's type.
+    Cast(Box<Expr>),
+    /// `if`, lazy.
+    If(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// A reduction.
+    Reduce(Box<Reduce>),
+}
+
+impl Expr {
+    /// Direct sub-expressions, those in accesses included.
+    pub fn children(&self) -> Vec<&Expr> {
+        match &self.kind {
+            ExprKind::Call(_, args) => args.iter().collect(),
+            ExprKind::Cast(e) => vec![e],
+            ExprKind::If(c, a, b) => vec![c, a, b],
+            ExprKind::Reduce(r) => r.filter.iter().chain([&r.body]).collect(),
+            ExprKind::Read(r) => r
+                .subs
+                .iter()
+                .filter_map(|sub| match sub {
+                    Sub::Expr(e) => Some(e),
+                    Sub::Merged(..) => None,
+                })
+                .collect(),
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// A read access.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Read {
+    /// The tensor.
+    pub place: Place,
+    /// Where in it, one per axis.
+    pub subs: Vec<Sub>,
+    /// The value outside.
+    pub otherwise: Option<Value>,
+    /// In bounds only where an enclosing `if` or `where` holds.
+    pub guarded: bool,
+}
+
+/// One position of an access.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sub {
+    /// An integer expression.
+    Expr(Expr),
+    /// A merged axis, the last index running fastest.
+    Merged(Vec<IndexId>, Span),
+}
+
+/// A reduction.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reduce {
+    /// The aggregation.
+    pub agg: Agg,
+    /// The reduced indices.
+    pub indices: Vec<IndexId>,
+    /// `where …`
+    pub filter: Option<Expr>,
+    /// Element type of partial results.
+    pub acc: DType,
+    /// What is reduced.
+    pub body: Expr,
+}
