@@ -7,6 +7,7 @@
 pub mod cluster;
 pub mod layout;
 pub mod search;
+pub mod verify;
 
 pub use cluster::Cluster;
 pub use layout::{Layout, Region};

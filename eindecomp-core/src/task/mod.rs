@@ -2,6 +2,12 @@
 //!
 //! Files: `lower` (plan → tasks), `exchange` (what moves, box by box), `memory`, `verify`, `display`.
 
+pub mod exchange;
+pub mod lower;
+pub mod memory;
+
+pub use lower::{LowerError, lower};
+
 use crate::ein::DType;
 use crate::graph::NodeId;
 use crate::plan::layout::Region;
@@ -27,7 +33,7 @@ pub enum BufferRole {
     Weight,
 }
 
-/// A dense row-major box of one tensor on one device.
+/// A dense row-major box of one tensor on one device. One without elements is never written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buffer {
     /// The device that it belongs to.
@@ -115,6 +121,32 @@ pub enum TaskKind {
         /// The buffer.
         buffer: BufferId,
     },
+}
+
+impl TaskKind {
+    /// The buffers it reads.
+    pub fn reads(&self) -> &[BufferId] {
+        match self {
+            TaskKind::Load { .. } | TaskKind::Free { .. } => &[],
+            TaskKind::Kernel { reads, .. } => reads,
+            TaskKind::Aggregate { srcs, .. } => srcs,
+            TaskKind::Move { src, .. }
+            | TaskKind::Copy { src, .. }
+            | TaskKind::Gather { src, .. } => std::slice::from_ref(src),
+        }
+    }
+
+    /// The buffer it writes a box of.
+    pub fn writes(&self) -> Option<BufferId> {
+        match self {
+            TaskKind::Load { dst }
+            | TaskKind::Move { dst, .. }
+            | TaskKind::Copy { dst, .. }
+            | TaskKind::Aggregate { dst, .. } => Some(*dst),
+            TaskKind::Kernel { write, .. } => Some(*write),
+            TaskKind::Gather { .. } | TaskKind::Free { .. } => None,
+        }
+    }
 }
 
 /// One step on one device.

@@ -1,0 +1,314 @@
+//! The rules of a [`Plan`] against its graph and cluster. A plan that was read from a file is
+//! untrusted: nothing downstream checks these again.
+//!
+//! 1. One entry per node; a join iff the node is an EinSum; an owner unless it is a weight.
+//! 2. A layout has a number of parts ≥ 1 per axis and a device per tile; a join's parts of a label
+//!    of extent b are ≤ max(b, 1).
+//! 3. Only splittable labels are split.
+//! 4. Every device exists.
+//! 5. No device has more than ⌈N/p⌉ of the N tuples of a vertex, or tiles of an owner's layout.
+//! 6. The plan is for the cluster's number of devices, with a definite residency.
+//! 7. The stored moved bytes equal the recomputed ones.
+//! 8. The peak of every device is within its capacity.
+
+use std::sync::Arc;
+
+use super::{Cluster, Layout, NodePlan, Plan, Residency};
+use crate::ein::access::splittable;
+use crate::graph::{BoundGraph, NodeId, Role};
+use crate::task::TaskGraph;
+use crate::task::exchange::moved_bytes;
+use crate::task::lower::{LowerError, lower};
+use crate::task::memory::{Peak, peak, peaks};
+
+/// Which layout of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Part {
+    /// Of its join.
+    Join,
+    /// Of its owners.
+    Owner,
+}
+
+impl std::fmt::Display for Part {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Part::Join => "join",
+            Part::Owner => "owner",
+        })
+    }
+}
+
+/// A rule that a plan breaks.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// Rule 1: not one entry per node.
+    #[error("the plan has {actual} entries, but the graph has {expected} nodes")]
+    Nodes {
+        /// Nodes of the graph.
+        expected: usize,
+        /// Entries of the plan.
+        actual: usize,
+    },
+    /// Rule 1: an input with a join, or a vertex or activation without a layout it needs.
+    #[error("{node}: the plan {} layout of its {part}", if *.present { "must not have a" } else { "has no" })]
+    Presence {
+        /// The node.
+        node: NodeId,
+        /// Which layout.
+        part: Part,
+        /// Is it there?
+        present: bool,
+    },
+    /// Rule 2: not one number of parts per axis.
+    #[error("{node}: its {part} layout has {actual} axes instead of {expected}")]
+    Rank {
+        /// The node.
+        node: NodeId,
+        /// Which layout.
+        part: Part,
+        /// Labels or axes of the node.
+        expected: usize,
+        /// Axes of the layout.
+        actual: usize,
+    },
+    /// Rule 2: no part, or more parts than the label's extent.
+    #[error("{node}: its {part} layout cuts axis {axis} in {parts} parts, not in 1 to {limit}")]
+    Parts {
+        /// The node.
+        node: NodeId,
+        /// Which layout.
+        part: Part,
+        /// Label or axis, from 0.
+        axis: usize,
+        /// Number of parts.
+        parts: u32,
+        /// Largest number of parts.
+        limit: usize,
+    },
+    /// Rule 2: not one device per tile.
+    #[error("{node}: its {part} layout names {actual} devices for its tiles, which are {}", expected.map_or("too many".to_string(), |n| n.to_string()))]
+    Tiles {
+        /// The node.
+        node: NodeId,
+        /// Which layout.
+        part: Part,
+        /// Number of tiles, if it fits.
+        expected: Option<usize>,
+        /// Number of devices.
+        actual: usize,
+    },
+    /// Rule 3.
+    #[error("{node}: index `{label}` cannot be split")]
+    Unsplittable {
+        /// The node.
+        node: NodeId,
+        /// The label.
+        label: Arc<str>,
+    },
+    /// Rule 4.
+    #[error("{node}: its {part} layout uses device {device} of {devices}")]
+    Device {
+        /// The node.
+        node: NodeId,
+        /// Which layout.
+        part: Part,
+        /// The device.
+        device: u32,
+        /// Number of devices.
+        devices: u32,
+    },
+    /// Rule 5.
+    #[error("{node}: device {device} has {tiles} tiles of its {part} layout, more than {limit}")]
+    Unbalanced {
+        /// The node.
+        node: NodeId,
+        /// Which layout.
+        part: Part,
+        /// The device.
+        device: u32,
+        /// What it has.
+        tiles: usize,
+        /// ⌈N/p⌉.
+        limit: usize,
+    },
+    /// Rule 6: the plan is for another number of devices.
+    #[error("the plan is for {plan} devices, the cluster has {cluster}")]
+    Devices {
+        /// Of the plan.
+        plan: u32,
+        /// Of the cluster.
+        cluster: u32,
+    },
+    /// Rule 6: a plan has chosen where weights live.
+    #[error("the plan leaves the residency of weights open")]
+    Residency,
+    /// Rule 7.
+    #[error("the plan states {stored} moved bytes, but moves {computed}")]
+    MovedBytes {
+        /// As stored.
+        stored: u128,
+        /// As recomputed.
+        computed: u128,
+    },
+    /// Rule 8.
+    #[error("{0}, more than its capacity of {1} B")]
+    Memory(Peak, u64),
+    /// More steps than can be numbered.
+    #[error("the plan has more than 2^32 tasks or buffers")]
+    TooLarge,
+}
+
+/// Checks every rule and returns the task graph on which the memory rule was checked.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn verify(graph: &BoundGraph, plan: &Plan, cluster: &Cluster) -> Result<TaskGraph, PlanError> {
+    if plan.devices != cluster.devices() {
+        return Err(PlanError::Devices {
+            plan: plan.devices,
+            cluster: cluster.devices(),
+        });
+    }
+    if plan.residency == Residency::Auto {
+        return Err(PlanError::Residency);
+    }
+    let computed = moved_bytes(graph, plan.devices, &plan.nodes)?.total();
+    if computed != plan.moved_bytes {
+        return Err(PlanError::MovedBytes {
+            stored: plan.moved_bytes,
+            computed,
+        });
+    }
+    let tasks = lower(graph, plan).map_err(|e| match e {
+        LowerError::Plan(e) => e,
+        LowerError::TooLarge => PlanError::TooLarge,
+    })?;
+    let full = |&bytes: &u64| bytes > cluster.capacity();
+    match peaks(&tasks).iter().position(full) {
+        Some(device) => {
+            let peak = peak(graph, &tasks, device as u32);
+            Err(PlanError::Memory(peak, cluster.capacity()))
+        }
+        None => Ok(tasks),
+    }
+}
+
+/// Rules 1 to 5: all that lowering and the evaluator need.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn structure(graph: &BoundGraph, devices: u32, nodes: &[NodePlan]) -> Result<(), PlanError> {
+    if nodes.len() != graph.nodes().len() {
+        return Err(PlanError::Nodes {
+            expected: graph.nodes().len(),
+            actual: nodes.len(),
+        });
+    }
+    for (node, vertex) in graph.ids() {
+        let plan = &nodes[node.at()];
+        let presence = |part, present| {
+            Err(PlanError::Presence {
+                node,
+                part,
+                present,
+            })
+        };
+        match (vertex.einsum(), &plan.join) {
+            (None, None) => {}
+            (Some(e), Some(join)) => {
+                let extents = graph.label_extents(node);
+                layout(node, Part::Join, join, extents, devices)?;
+                let split = splittable(e, extents);
+                for (axis, &parts) in join.parts.iter().enumerate() {
+                    let limit = extents[axis].max(1);
+                    if parts as usize > limit {
+                        return Err(PlanError::Parts {
+                            node,
+                            part: Part::Join,
+                            axis,
+                            parts,
+                            limit,
+                        });
+                    }
+                    if parts > 1 && !split[axis] {
+                        let label = e.labels[axis].name.clone();
+                        return Err(PlanError::Unsplittable { node, label });
+                    }
+                }
+            }
+            (e, _) => return presence(Part::Join, e.is_none()),
+        }
+        match &plan.owner {
+            Some(owner) => layout(node, Part::Owner, owner, graph.shape(node), devices)?,
+            None if vertex.role() == Some(Role::Weight) => {}
+            None => return presence(Part::Owner, false),
+        }
+    }
+    Ok(())
+}
+
+fn layout(
+    node: NodeId,
+    part: Part,
+    layout: &Layout,
+    extents: &[usize],
+    devices: u32,
+) -> Result<(), PlanError> {
+    let (expected, actual) = (extents.len(), layout.parts.len());
+    if expected != actual {
+        return Err(PlanError::Rank {
+            node,
+            part,
+            expected,
+            actual,
+        });
+    }
+    if let Some(axis) = layout.parts.iter().position(|&d| d == 0) {
+        return Err(PlanError::Parts {
+            node,
+            part,
+            axis,
+            parts: 0,
+            limit: extents[axis].max(1),
+        });
+    }
+    let tiles = layout
+        .parts
+        .iter()
+        .try_fold(1usize, |n, &d| n.checked_mul(d as usize));
+    if tiles != Some(layout.devices.len()) {
+        return Err(PlanError::Tiles {
+            node,
+            part,
+            expected: tiles,
+            actual: layout.devices.len(),
+        });
+    }
+    let mut tiles_of = vec![0usize; devices as usize];
+    for &device in &layout.devices {
+        match tiles_of.get_mut(device as usize) {
+            Some(n) => *n += 1,
+            None => {
+                return Err(PlanError::Device {
+                    node,
+                    part,
+                    device,
+                    devices,
+                });
+            }
+        }
+    }
+    let limit = layout.devices.len().div_ceil(devices as usize);
+    match tiles_of.iter().position(|&n| n > limit) {
+        Some(device) => Err(PlanError::Unbalanced {
+            node,
+            part,
+            device: device as u32,
+            tiles: tiles_of[device],
+            limit,
+        }),
+        None => Ok(()),
+    }
+}

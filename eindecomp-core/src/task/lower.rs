@@ -1,0 +1,350 @@
+//! Plan → tasks. Vertices in graph order; per vertex and tuple its reads, its kernel, then the
+//! folds and moves that bring its results to their owners.
+
+use std::collections::BTreeMap;
+
+use super::exchange::{Holdings, Join, Supply, overlaps, weight_boxes};
+use super::memory::free_after_last_use;
+use super::{Buffer, BufferId, BufferRole, Task, TaskGraph, TaskId, TaskKind};
+use crate::ein::DType;
+use crate::graph::{BoundGraph, NodeId, Op, Role};
+use crate::plan::verify::{PlanError, structure};
+use crate::plan::{Layout, NodePlan, Plan, Region};
+
+/// Why a plan has no task graph.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LowerError {
+    /// The plan does not fit the graph.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// More steps than can be numbered.
+    #[error("the plan has more than 2^32 tasks or buffers")]
+    TooLarge,
+}
+
+/// The tasks of a plan.
+///
+/// # Errors
+/// A plan that breaks a rule of [`structure`], or has too many steps.
+pub fn lower(graph: &BoundGraph, plan: &Plan) -> Result<TaskGraph, LowerError> {
+    structure(graph, plan.devices, &plan.nodes)?;
+    let mut lowering = Lowering {
+        graph,
+        nodes: &plan.nodes,
+        tasks: Tasks {
+            graph: TaskGraph {
+                devices: plan.devices,
+                buffers: Vec::new(),
+                load: Vec::new(),
+                tasks: Vec::new(),
+            },
+            writers: Vec::new(),
+        },
+        held: BTreeMap::new(),
+        tiles: vec![Vec::new(); plan.nodes.len()],
+    };
+    lowering.weights()?;
+    for (node, vertex) in graph.ids() {
+        match &vertex.op {
+            Op::Input(role) => lowering.input(node, *role)?,
+            Op::EinSum(_) => lowering.vertex(node)?,
+        }
+        lowering.gather(node)?;
+    }
+    let mut tasks = lowering.tasks.graph;
+    tasks.tasks = free_after_last_use(&tasks)?;
+    Ok(tasks)
+}
+
+struct Lowering<'a> {
+    graph: &'a BoundGraph,
+    nodes: &'a [NodePlan],
+    tasks: Tasks,
+    /// Per tensor and device: what the device can read.
+    held: BTreeMap<(NodeId, u32), Holdings<BufferId>>,
+    /// Per tensor: the buffer of each of its owner's tiles; `None` for an empty one.
+    tiles: Vec<Vec<Option<BufferId>>>,
+}
+
+impl<'a> Lowering<'a> {
+    /// Weights that each device keeps as its tuples need them.
+    fn weights(&mut self) -> Result<(), LowerError> {
+        for (node, device, region) in weight_boxes(self.graph, self.nodes) {
+            let buffer = self.buffer(device, node, &region, BufferRole::Weight)?;
+            self.tasks.load(device, buffer);
+            self.hold(node, device, region, buffer);
+        }
+        Ok(())
+    }
+
+    /// An input with owners: one load per tile, of a weight once per session.
+    fn input(&mut self, node: NodeId, role: Role) -> Result<(), LowerError> {
+        let weight = role == Role::Weight;
+        let kind = if weight {
+            BufferRole::Weight
+        } else {
+            BufferRole::Owned
+        };
+        self.own(node, kind)?;
+        let buffers: Vec<BufferId> = self.tiles[node.at()].iter().flatten().copied().collect();
+        for dst in buffers {
+            let Buffer { device, region, .. } = self.tasks.graph.buffer(dst).clone();
+            if weight {
+                self.tasks.load(device, dst);
+            } else {
+                self.tasks
+                    .push(device, TaskKind::Load { dst }, vec![], (dst, region))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Kernels of one vertex, and the way of their results to their owners.
+    fn vertex(&mut self, node: NodeId) -> Result<(), LowerError> {
+        let (graph, nodes) = (self.graph, self.nodes);
+        let (Some(join), Some(owner)) = (Join::of(graph, nodes, node), &nodes[node.at()].owner)
+        else {
+            return Ok(());
+        };
+        self.own(node, BufferRole::Owned)?;
+        let tuples = join.tuples();
+        for group in tuples.chunks(join.folds()) {
+            let pieces = overlaps(owner, graph.shape(node), &group[0].output);
+            let direct = match pieces.as_slice() {
+                [(tile, _)] if group.len() == 1 && owner.devices[*tile] == group[0].device => {
+                    self.tiles[node.at()][*tile]
+                }
+                _ => None,
+            };
+            let mut results = Vec::with_capacity(group.len());
+            for tuple in group {
+                let mut reads = Vec::new();
+                for (operand, want) in join.reads(tuple) {
+                    reads.push((self.read(operand, tuple.device, &want)?, want));
+                }
+                let write = match direct {
+                    Some(tile) => tile,
+                    None => self.tasks.buffer(Buffer {
+                        device: tuple.device,
+                        node,
+                        region: tuple.output.clone(),
+                        dtype: join.partial_dtype(),
+                        role: BufferRole::Partial,
+                    })?,
+                };
+                let kind = TaskKind::Kernel {
+                    node,
+                    key: join.key(tuple),
+                    tile: tuple.tile.clone(),
+                    reads: reads.iter().map(|r| r.0).collect(),
+                    write,
+                };
+                self.tasks
+                    .push(tuple.device, kind, reads, (write, tuple.output.clone()))?;
+                results.push(write);
+            }
+            if direct.is_none() {
+                for (tile, region) in pieces {
+                    if let Some(dst) = self.tiles[node.at()][tile] {
+                        self.deliver(node, &results, dst, region, join.partial_dtype())?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings a box of a result, final or in partial results, to its owner's tile.
+    fn deliver(
+        &mut self,
+        node: NodeId,
+        results: &[BufferId],
+        dst: BufferId,
+        region: Region,
+        dtype: DType,
+    ) -> Result<(), LowerError> {
+        let device = self.tasks.graph.buffer(dst).device;
+        if let [result] = *results {
+            return self.transfer(result, dst, region);
+        }
+        let mut srcs = Vec::with_capacity(results.len());
+        for &partial in results {
+            if self.tasks.graph.buffer(partial).device == device {
+                srcs.push(partial);
+                continue;
+            }
+            let piece = self.tasks.buffer(Buffer {
+                device,
+                node,
+                region: region.clone(),
+                dtype,
+                role: BufferRole::Partial,
+            })?;
+            self.transfer(partial, piece, region.clone())?;
+            srcs.push(piece);
+        }
+        let reads = srcs.iter().map(|&s| (s, region.clone())).collect();
+        let kind = TaskKind::Aggregate {
+            node,
+            srcs,
+            dst,
+            region: region.clone(),
+        };
+        self.tasks.push(device, kind, reads, (dst, region))
+    }
+
+    /// A buffer of `device` that covers the box `want`: one it has, or a new replica.
+    fn read(&mut self, node: NodeId, device: u32, want: &Region) -> Result<BufferId, LowerError> {
+        let (owner, shape) = (self.nodes[node.at()].owner.as_ref(), self.graph.shape(node));
+        let held = self.held.entry((node, device)).or_default();
+        let (copies, moves) = match held.supply(want, owner, shape) {
+            Supply::Held(buffer) => return Ok(buffer),
+            Supply::Replica { copies, moves } => (copies, moves),
+        };
+        let replica = self.buffer(device, node, want, BufferRole::Replica)?;
+        let from_owner =
+            |(tile, region): (usize, Region)| Some((self.tiles[node.at()][tile]?, region));
+        let sources: Vec<_> = copies
+            .into_iter()
+            .chain(moves.into_iter().filter_map(from_owner))
+            .collect();
+        for (src, region) in sources {
+            self.transfer(src, replica, region)?;
+        }
+        self.hold(node, device, want.clone(), replica);
+        Ok(replica)
+    }
+
+    /// Results of the graph, from their owners.
+    fn gather(&mut self, node: NodeId) -> Result<(), LowerError> {
+        let graph = self.graph;
+        let of_node = graph.outputs().iter().enumerate();
+        for (output, _) in of_node.filter(|(_, o)| o.node == node) {
+            let buffers: Vec<BufferId> = match &self.nodes[node.at()].owner {
+                Some(_) => self.tiles[node.at()].iter().flatten().copied().collect(),
+                None => vec![self.read(node, 0, &Region::whole(graph.shape(node)))?],
+            };
+            for src in buffers {
+                let Buffer { device, region, .. } = self.tasks.graph.buffer(src).clone();
+                let kind = TaskKind::Gather {
+                    src,
+                    output,
+                    region: region.clone(),
+                };
+                self.tasks.act(device, kind, vec![(src, region)])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the buffers of a tensor's tiles.
+    fn own(&mut self, node: NodeId, role: BufferRole) -> Result<(), LowerError> {
+        let (graph, nodes) = (self.graph, self.nodes);
+        let tiles = |o: &Layout| o.iter(graph.shape(node)).collect::<Vec<_>>();
+        for (region, device) in nodes[node.at()].owner.iter().flat_map(tiles) {
+            let buffer = match region.is_empty() {
+                true => None,
+                false => Some(self.buffer(device, node, &region, role)?),
+            };
+            self.tiles[node.at()].push(buffer);
+            if let Some(buffer) = buffer {
+                self.hold(node, device, region, buffer);
+            }
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, node: NodeId, device: u32, region: Region, buffer: BufferId) {
+        let held = self.held.entry((node, device)).or_default();
+        held.push(region, buffer);
+    }
+
+    /// A new buffer of final values.
+    fn buffer(
+        &mut self,
+        device: u32,
+        node: NodeId,
+        region: &Region,
+        role: BufferRole,
+    ) -> Result<BufferId, LowerError> {
+        self.tasks.buffer(Buffer {
+            device,
+            node,
+            region: region.clone(),
+            dtype: self.graph.node(node).dtype,
+            role,
+        })
+    }
+
+    /// A Copy or a Move, as the devices of the two buffers are.
+    fn transfer(&mut self, src: BufferId, dst: BufferId, region: Region) -> Result<(), LowerError> {
+        let device = self.tasks.graph.buffer(dst).device;
+        let (read, write) = ((src, region.clone()), (dst, region.clone()));
+        let kind = match self.tasks.graph.buffer(src).device == device {
+            true => TaskKind::Copy { src, dst, region },
+            false => TaskKind::Move { src, dst, region },
+        };
+        self.tasks.push(device, kind, vec![read], write)
+    }
+}
+
+/// The task graph as it grows, and who wrote which box of each buffer.
+struct Tasks {
+    graph: TaskGraph,
+    writers: Vec<Vec<(TaskId, Region)>>,
+}
+
+impl Tasks {
+    fn buffer(&mut self, buffer: Buffer) -> Result<BufferId, LowerError> {
+        let id = u32::try_from(self.graph.buffers.len()).map_err(|_| LowerError::TooLarge)?;
+        self.graph.buffers.push(buffer);
+        self.writers.push(Vec::new());
+        Ok(BufferId(id))
+    }
+
+    /// A load of a weight, once per session: whoever reads it later need not wait.
+    fn load(&mut self, device: u32, dst: BufferId) {
+        self.graph.load.push(Task {
+            device,
+            kind: TaskKind::Load { dst },
+            deps: Vec::new(),
+        });
+    }
+
+    /// A task that writes no buffer; it waits for the writers of what it reads.
+    fn act(
+        &mut self,
+        device: u32,
+        kind: TaskKind,
+        reads: Vec<(BufferId, Region)>,
+    ) -> Result<TaskId, LowerError> {
+        let id = u32::try_from(self.graph.tasks.len()).map_err(|_| LowerError::TooLarge)?;
+        let mut deps: Vec<TaskId> = Vec::new();
+        for (buffer, region) in &reads {
+            let writers = self.writers[buffer.0 as usize].iter();
+            deps.extend(
+                writers
+                    .filter(|(_, written)| written.intersect(region).is_some())
+                    .map(|w| w.0),
+            );
+        }
+        deps.sort_unstable();
+        deps.dedup();
+        self.graph.tasks.push(Task { device, kind, deps });
+        Ok(TaskId(id))
+    }
+
+    /// A task that writes a box of a buffer.
+    fn push(
+        &mut self,
+        device: u32,
+        kind: TaskKind,
+        reads: Vec<(BufferId, Region)>,
+        (buffer, region): (BufferId, Region),
+    ) -> Result<(), LowerError> {
+        let id = self.act(device, kind, reads)?;
+        self.writers[buffer.0 as usize].push((id, region));
+        Ok(())
+    }
+}

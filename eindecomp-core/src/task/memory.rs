@@ -1,0 +1,142 @@
+//! When buffers live: frees after the last use, and the peak of each device.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::lower::LowerError;
+use super::{BufferId, BufferRole, Task, TaskGraph, TaskId, TaskKind};
+use crate::graph::BoundGraph;
+
+/// Bytes that one device needs at most, with its largest tenants at that moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peak {
+    /// The device.
+    pub device: u32,
+    /// Weights included.
+    pub bytes: u64,
+    /// Up to five: what people call the tensor, and bytes; largest first.
+    pub tenants: Vec<(Arc<str>, u64)>,
+}
+
+/// `device 2 needs 1024 B (512 B of `x`, …)`
+impl std::fmt::Display for Peak {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "device {} needs {} B (largest:", self.device, self.bytes)?;
+        for (n, (name, bytes)) in self.tenants.iter().enumerate() {
+            let comma = if n > 0 { "," } else { "" };
+            write!(f, "{comma} {bytes} B of `{name}`")?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// The tasks with a [`TaskKind::Free`] of every buffer of the run after its last use.
+pub(super) fn free_after_last_use(graph: &TaskGraph) -> Result<Vec<Task>, LowerError> {
+    let mut users: Vec<Vec<TaskId>> = vec![Vec::new(); graph.buffers.len()];
+    for (at, task) in graph.tasks.iter().enumerate() {
+        for buffer in task.kind.reads().iter().chain(&task.kind.writes()) {
+            let users = &mut users[buffer.0 as usize];
+            if users.last() != Some(&TaskId(at as u32)) {
+                users.push(TaskId(at as u32));
+            }
+        }
+    }
+    let mut last: Vec<Vec<BufferId>> = vec![Vec::new(); graph.tasks.len()];
+    for (at, buffer) in graph.buffers.iter().enumerate() {
+        if let (Some(task), true) = (users[at].last(), buffer.role != BufferRole::Weight) {
+            last[task.0 as usize].push(BufferId(at as u32));
+        }
+    }
+    let (mut out, mut renamed) = (Vec::new(), Vec::with_capacity(graph.tasks.len()));
+    for (task, frees) in graph.tasks.iter().zip(last) {
+        let rename = |deps: &[TaskId], renamed: &[TaskId]| {
+            deps.iter().map(|d| renamed[d.0 as usize]).collect()
+        };
+        let id = u32::try_from(out.len()).map_err(|_| LowerError::TooLarge)?;
+        renamed.push(TaskId(id));
+        out.push(Task {
+            deps: rename(&task.deps, &renamed),
+            ..task.clone()
+        });
+        for buffer in frees {
+            let users = &users[buffer.0 as usize];
+            // A user that another one waits for needs no edge of its own.
+            let implied = |u: &TaskId| {
+                users
+                    .iter()
+                    .any(|v| graph.tasks[v.0 as usize].deps.binary_search(u).is_ok())
+            };
+            let deps: Vec<TaskId> = users.iter().filter(|u| !implied(u)).copied().collect();
+            out.push(Task {
+                device: graph.buffer(buffer).device,
+                kind: TaskKind::Free { buffer },
+                deps: rename(&deps, &renamed),
+            });
+        }
+    }
+    Ok(out)
+}
+
+/// Bytes that each device needs at most when tasks run in their order: its weights, and every
+/// buffer of the run from the task that first writes it to its free.
+pub fn peaks(tasks: &TaskGraph) -> Vec<u64> {
+    let mut now = vec![0u64; tasks.devices as usize];
+    let mut most = now.clone();
+    timeline(tasks, |device, bytes, alive, _| {
+        let now = &mut now[device as usize];
+        *now = if alive { *now + bytes } else { *now - bytes };
+        most[device as usize] = most[device as usize].max(*now);
+    });
+    most
+}
+
+/// The peak of one device, with its largest tenants.
+pub fn peak(graph: &BoundGraph, tasks: &TaskGraph, device: u32) -> Peak {
+    let (mut now, mut most) = (0u64, 0u64);
+    let mut live: BTreeSet<BufferId> = BTreeSet::new();
+    let mut at_peak = live.clone();
+    timeline(tasks, |on, bytes, alive, buffer| {
+        if on != device || bytes == 0 {
+            return;
+        }
+        if alive {
+            live.insert(buffer);
+            now += bytes;
+        } else {
+            live.remove(&buffer);
+            now -= bytes;
+        }
+        if now > most {
+            most = now;
+            at_peak.clone_from(&live);
+        }
+    });
+    let mut tenants: Vec<_> = at_peak
+        .into_iter()
+        .map(|b| tasks.buffer(b))
+        .map(|b| (graph.node(b.node).name.clone(), b.bytes()))
+        .collect();
+    tenants.sort_by_key(|(_, bytes)| Reverse(*bytes));
+    tenants.truncate(5);
+    Peak {
+        device,
+        bytes: most,
+        tenants,
+    }
+}
+
+/// Calls `f` with device, bytes, alive or freed, and buffer, at each change in the order of tasks.
+fn timeline(tasks: &TaskGraph, mut f: impl FnMut(u32, u64, bool, BufferId)) {
+    let mut live = vec![false; tasks.buffers.len()];
+    let changes = (tasks.load.iter().chain(&tasks.tasks)).filter_map(|t| match &t.kind {
+        TaskKind::Free { buffer } => Some((*buffer, false)),
+        kind => Some((kind.writes()?, true)),
+    });
+    for (id, alive) in changes {
+        if std::mem::replace(&mut live[id.0 as usize], alive) != alive {
+            let buffer = tasks.buffer(id);
+            f(buffer.device, buffer.bytes(), alive, id);
+        }
+    }
+}
