@@ -10,10 +10,12 @@ use eindecomp_core::graph::BindError;
 #[non_exhaustive]
 pub enum Error {
     /// A tensor that is not there.
-    #[error("tensor `{name}` is missing")]
+    #[error("tensor `{name}` is missing{}", near.as_ref().map_or(String::new(), |n| format!("; did you mean `{n}`?")))]
     MissingTensor {
         /// Its name.
         name: String,
+        /// A tensor of a similar name.
+        near: Option<String>,
     },
     /// A tensor of another element type or rank.
     #[error(

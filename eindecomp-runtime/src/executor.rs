@@ -330,7 +330,7 @@ struct Run<'a> {
     executor: &'a Executor,
     schedule: &'a Schedule,
     inputs: &'a [Option<&'a Tensor>],
-    outputs: Vec<ViewMut>,
+    outputs: Vec<ViewMut<'a>>,
     waits: Vec<AtomicU32>,
     pieces: Vec<AtomicU32>,
     ready: Mutex<Ready>,

@@ -15,7 +15,7 @@ use eindecomp_core::task::{BufferId, BufferRole, TaskGraph, TaskKind};
 
 use crate::error::RunError;
 use crate::tensor::{Data, Tensor};
-use crate::view::{View, ViewMut};
+use crate::view::{View, ViewMut, Window};
 
 /// Cache-line alignment: kernels load whole vectors.
 const ALIGN: usize = 64;
@@ -59,26 +59,22 @@ impl Drop for Allocation {
     }
 }
 
-/// Where a buffer's elements are.
-struct Window {
+/// Where a buffer's elements are: a window on an allocation, `offset` bytes from its start.
+struct Place {
     allocation: usize,
-    /// Byte offset of the region's origin.
     offset: usize,
-    dtype: DType,
-    region: Region,
-    /// In elements.
-    strides: Vec<isize>,
+    window: Window,
 }
 
 /// The memory of every buffer of a task graph.
 pub struct Storage {
     allocations: Vec<Allocation>,
-    windows: Vec<Window>,
+    places: Vec<Place>,
     mode: MemoryMode,
 }
 
 /// Row-major strides in elements.
-pub fn row_major(shape: &[usize]) -> Vec<isize> {
+fn row_major(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis] * shape[axis] as isize;
@@ -92,7 +88,7 @@ impl Storage {
     /// # Errors
     /// [`RunError::OutOfMemory`].
     pub fn new(graph: &BoundGraph, tasks: &TaskGraph, mode: MemoryMode) -> Result<Storage, RunError> {
-        let mut storage = Storage { allocations: Vec::new(), windows: Vec::new(), mode };
+        let mut storage = Storage { allocations: Vec::new(), places: Vec::new(), mode };
         let mut whole: Vec<Option<usize>> = vec![None; graph.nodes().len()];
         for buffer in &tasks.buffers {
             let shape = graph.shape(buffer.node);
@@ -113,13 +109,8 @@ impl Storage {
             } else {
                 0
             };
-            storage.windows.push(Window {
-                allocation,
-                offset: first * buffer.dtype.size(),
-                dtype: buffer.dtype,
-                region: buffer.region.clone(),
-                strides,
-            });
+            let window = Window { dtype: buffer.dtype, region: buffer.region.clone(), strides };
+            storage.places.push(Place { allocation, offset: first * buffer.dtype.size(), window });
         }
         if mode == MemoryMode::Shared {
             storage.alias_partials(tasks);
@@ -141,16 +132,16 @@ impl Storage {
             if buffer.role != BufferRole::Partial || buffer.region != *region || region.is_empty() {
                 continue;
             }
-            let from = &self.windows[src.0 as usize];
-            let start: isize = region.0.iter().zip(&from.region.0).zip(&from.strides).map(|((r, o), s)| (r.0 - o.0) as isize * s).sum();
-            let window = Window {
+            let from = &self.places[src.0 as usize];
+            let Window { dtype, region: whole, strides } = &from.window;
+            let start: usize =
+                region.0.iter().zip(&whole.0).zip(strides).map(|((r, o), s)| (r.0 - o.0) * *s as usize).sum();
+            let place = Place {
                 allocation: from.allocation,
-                offset: from.offset + start as usize * from.dtype.size(),
-                dtype: from.dtype,
-                region: region.clone(),
-                strides: from.strides.clone(),
+                offset: from.offset + start * dtype.size(),
+                window: Window { dtype: *dtype, region: region.clone(), strides: strides.clone() },
             };
-            let old = std::mem::replace(&mut self.windows[dst.0 as usize], window);
+            let old = std::mem::replace(&mut self.places[dst.0 as usize], place);
             if let Ok(small) = Allocation::new(1) {
                 self.allocations[old.allocation] = small;
             }
@@ -158,29 +149,29 @@ impl Storage {
     }
 
     /// The elements of a buffer, for reading.
-    pub fn view(&self, buffer: BufferId) -> View {
-        let w = &self.windows[buffer.0 as usize];
+    pub fn view(&self, buffer: BufferId) -> View<'_> {
+        let place = &self.places[buffer.0 as usize];
         // SAFETY: the window lies inside the allocation (its region is inside the tensor's, the
         // strides are those of the allocation's shape), which lives as long as `self`; task
         // dependencies order reads after the writes.
-        unsafe { View::new(self.start(w), w.dtype, w.region.clone(), w.strides.clone()) }
+        unsafe { View::new(self.start(place), place.window.clone()) }
     }
 
     /// The elements of a buffer, for writing.
-    pub fn view_mut(&self, buffer: BufferId) -> ViewMut {
-        let w = &self.windows[buffer.0 as usize];
+    pub fn view_mut(&self, buffer: BufferId) -> ViewMut<'_> {
+        let place = &self.places[buffer.0 as usize];
         // SAFETY: as `view`; tasks that may run at once write disjoint boxes.
-        unsafe { ViewMut::new(self.start(w), w.dtype, w.region.clone(), w.strides.clone()) }
+        unsafe { ViewMut::new(self.start(place), place.window.clone()) }
     }
 
-    fn start(&self, w: &Window) -> *mut u8 {
+    fn start(&self, place: &Place) -> *mut u8 {
         // SAFETY: the offset is inside the allocation, or 0.
-        unsafe { self.allocations[w.allocation].start.as_ptr().add(w.offset) }
+        unsafe { self.allocations[place.allocation].start.as_ptr().add(place.offset) }
     }
 
     /// Do two buffers share an allocation, so that a box of one is the same box of the other?
     pub fn aliased(&self, a: BufferId, b: BufferId) -> bool {
-        self.windows[a.0 as usize].allocation == self.windows[b.0 as usize].allocation
+        self.places[a.0 as usize].allocation == self.places[b.0 as usize].allocation
     }
 
     /// Bytes of all allocations.
@@ -192,8 +183,8 @@ impl Storage {
     /// Does nothing in shared mode, where others may read the same bytes.
     pub fn poison(&self, buffer: BufferId) {
         if self.mode == MemoryMode::Private {
-            let a = &self.allocations[self.windows[buffer.0 as usize].allocation];
-            let byte = if self.windows[buffer.0 as usize].dtype == DType::Bool { 1 } else { 0xFF };
+            let a = &self.allocations[self.places[buffer.0 as usize].allocation];
+            let byte = if self.places[buffer.0 as usize].window.dtype == DType::Bool { 1 } else { 0xFF };
             // SAFETY: a private buffer is its whole allocation, and no other task uses it now: it
             // is poisoned before the run starts and by its `Free`, after every reader.
             unsafe { a.start.as_ptr().write_bytes(byte, a.layout.size()) }
@@ -202,15 +193,14 @@ impl Storage {
 }
 
 /// A host tensor, for reading.
-pub fn host_view(tensor: &Tensor) -> View {
+pub fn host_view(tensor: &Tensor) -> View<'_> {
     let bytes = tensor.data().bytes();
-    // SAFETY: the bytes are the tensor's elements, row-major; the caller keeps it borrowed while
-    // the view is used.
-    unsafe { View::new(bytes.as_ptr().cast_mut(), tensor.dtype(), Region::whole(tensor.shape()), row_major(tensor.shape())) }
+    // SAFETY: the bytes are the tensor's elements, row-major, borrowed as long as the view.
+    unsafe { View::new(bytes.as_ptr(), Window::dense(tensor.dtype(), Region::whole(tensor.shape()))) }
 }
 
-/// A host tensor, for writing: valid until the tensor is moved or borrowed again.
-pub fn host_view_mut(tensor: &mut Tensor) -> ViewMut {
+/// A host tensor, for writing.
+pub fn host_view_mut(tensor: &mut Tensor) -> ViewMut<'_> {
     let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
     let start = match tensor.data_mut() {
         Data::F64(v) => v.as_mut_ptr().cast(),
@@ -224,5 +214,5 @@ pub fn host_view_mut(tensor: &mut Tensor) -> ViewMut {
         Data::Bool(v) => v.as_mut_ptr().cast(),
     };
     // SAFETY: as `host_view`; kernels store only 0 and 1 as bool.
-    unsafe { ViewMut::new(start, dtype, Region::whole(&shape), row_major(&shape)) }
+    unsafe { ViewMut::new(start, Window::dense(dtype, Region::whole(&shape))) }
 }
