@@ -5,12 +5,18 @@
 //! `explain`, `strategy` (names in words), `cache`.
 
 pub mod cluster;
+pub mod cost;
 pub mod layout;
+mod place;
+pub mod planner;
+#[cfg(test)]
+mod samples;
 pub mod search;
 pub mod verify;
 
 pub use cluster::Cluster;
 pub use layout::{Layout, Region};
+pub use planner::{Algorithm, Objective, PlanError, PlanOptions, plan};
 
 use std::fmt;
 

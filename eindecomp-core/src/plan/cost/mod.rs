@@ -1,0 +1,3 @@
+//! Cost models: pure predictions, each with its unit.
+
+pub mod placed;

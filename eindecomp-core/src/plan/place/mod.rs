@@ -1,0 +1,89 @@
+//! Placement: the layout of every join and the owner of every tensor, so that the fewest bytes
+//! move (PLANNING 4).
+//!
+//! Files: `axes` (layouts as assignments of device axes), `lists` (hash-consed holdings and
+//! tables), `model` (the labelling problem and how its solutions are read).
+
+mod axes;
+mod lists;
+mod model;
+
+use crate::graph::BoundGraph;
+use crate::graph::NodeId;
+use crate::plan::layout::Layout;
+use crate::plan::planner::{Algorithm, PlanError};
+use crate::plan::search::{Budget, Solution, exact, exhaustive, linearized};
+use crate::plan::{NodePlan, Residency};
+
+use axes::{Axes, Orders};
+pub(crate) use model::Keep;
+use model::Model;
+
+/// Most values of a variable before fewer orders of axes are searched.
+const VALUES: u64 = 130;
+/// Most assignments that `exhaustive` tries.
+const EXHAUSTIVE: u128 = 1 << 32;
+
+/// What the search found.
+pub(crate) struct Placed {
+    /// One entry per node; costs are still 0.
+    pub nodes: Vec<NodePlan>,
+    /// Predicted bytes: at least those that move.
+    pub cost: u128,
+    /// No plan of the space costs less.
+    pub bound: u128,
+    /// Is every assignment of axes in the space?
+    pub all_axes: bool,
+}
+
+/// Every layout of a join stays.
+pub(crate) fn keep_all(_: NodeId, _: &Layout) -> bool {
+    true
+}
+
+/// The cheapest placement, among the joins that `keep` keeps.
+pub(crate) fn solve(
+    graph: &BoundGraph,
+    devices: u32,
+    residency: Residency,
+    algorithm: Algorithm,
+    keep: Keep<'_>,
+) -> Result<Placed, PlanError> {
+    let orders = orders(graph, devices);
+    let model = Model::build(graph, devices, residency, orders, keep)?;
+    let problem = model.problem();
+    let Solution {
+        assignment,
+        cost,
+        bound,
+    } = match algorithm {
+        Algorithm::Exact => exact::solve(problem, Budget::default()),
+        Algorithm::Linearized => linearized::solve(problem),
+        Algorithm::Exhaustive => exhaustive::solve(problem, EXHAUSTIVE)
+            .ok_or(PlanError::TooManyPlans { limit: EXHAUSTIVE })?,
+    };
+    Ok(Placed {
+        nodes: model.read(&assignment),
+        cost: model.bytes(cost),
+        bound: model.bytes(bound),
+        all_axes: orders != Orders::Canonical,
+    })
+}
+
+/// The largest space in which no variable has too many values.
+fn orders(graph: &BoundGraph, devices: u32) -> Orders {
+    let labels = |(id, _)| {
+        let extents = graph.label_extents(id).iter();
+        extents.filter(|&&n| n > 1).count()
+    };
+    let (axes, labels) = (
+        Axes::of(devices),
+        graph.ids().map(labels).max().unwrap_or(0),
+    );
+    let all = [Orders::All, Orders::Ascending];
+    let fits = all.into_iter().find(|&o| axes.count(labels, o) <= VALUES);
+    fits.unwrap_or(Orders::Canonical)
+}
+
+#[cfg(test)]
+mod tests;
