@@ -7,6 +7,7 @@
 pub mod cluster;
 pub mod cost;
 pub mod layout;
+pub mod partition;
 mod place;
 pub mod planner;
 #[cfg(test)]

@@ -6,6 +6,7 @@
 
 use crate::plan::cost::placed::Holding;
 use crate::plan::layout::{Layout, Region, tile_range};
+use crate::plan::partition::Room;
 
 /// The axes that split each label, slowest first.
 type Assignment = Vec<Vec<usize>>;
@@ -24,76 +25,6 @@ pub(crate) enum Orders {
 /// The axes of a grid of devices.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Axes(Vec<u32>);
-
-/// What a split must respect.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Room {
-    /// Most parts of each label: its extent, or 1 if it may not be split.
-    pub most: Vec<u32>,
-    /// Parts that a pin demands.
-    pub exact: Vec<Option<u32>>,
-}
-
-impl Room {
-    /// Every axis of a tensor may be split, up to its extent.
-    pub fn of(shape: &[usize]) -> Room {
-        let most = shape.iter().map(|&n| clip(n)).collect::<Vec<_>>();
-        Room {
-            exact: vec![None; most.len()],
-            most,
-        }
-    }
-
-    fn fits(&self, label: usize, parts: u32) -> bool {
-        parts <= self.most[label] && self.exact[label].is_none_or(|n| n % parts == 0)
-    }
-
-    fn complete(&self, parts: &[u32]) -> bool {
-        let pinned = |(&d, e): (&u32, &Option<u32>)| e.is_none_or(|n| n == d);
-        parts.iter().zip(&self.exact).all(pinned)
-    }
-
-    /// The largest number of tuples, at most `limit`, that some partition vector has.
-    pub fn tuples(&self, limit: u32) -> Option<u32> {
-        (1..=limit).rev().find(|&n| {
-            let mut found = false;
-            self.vectors(n, &mut |_| {
-                found = true;
-                false
-            });
-            found
-        })
-    }
-
-    /// Calls `f` with every partition vector of `n` tuples, in lexicographic order, until it
-    /// returns false.
-    fn vectors(&self, n: u32, f: &mut dyn FnMut(&[u32]) -> bool) {
-        fn go(room: &Room, d: &mut Vec<u32>, left: u32, f: &mut dyn FnMut(&[u32]) -> bool) -> bool {
-            let label = d.len();
-            if label == room.most.len() {
-                return left != 1 || !room.complete(d) || f(d);
-            }
-            let most = room.most[label].min(left);
-            for parts in (1..=most).filter(|p| left % p == 0) {
-                if room.exact[label].is_none_or(|n| n == parts) {
-                    d.push(parts);
-                    let more = go(room, d, left / parts, f);
-                    d.pop();
-                    if !more {
-                        return false;
-                    }
-                }
-            }
-            true
-        }
-        go(self, &mut Vec::new(), n, f);
-    }
-}
-
-/// An extent as a number of parts: an empty axis is one part.
-pub(crate) fn clip(extent: usize) -> u32 {
-    u32::try_from(extent.max(1)).unwrap_or(u32::MAX)
-}
 
 impl Axes {
     /// The prime factors of a number of devices, ascending.

@@ -9,7 +9,8 @@ use crate::ein::{EinSum, LabelId};
 use crate::plan::cost::placed::Holding;
 use crate::plan::layout::Layout;
 
-use super::axes::{Orders, Room, joins, owners, replicas};
+use super::axes::{Orders, joins, owners, replicas};
+use crate::plan::partition::Room;
 
 /// One holding per value of a variable; equal ones are kept once.
 #[derive(Debug)]

@@ -13,14 +13,15 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use crate::ein::EinSum;
-use crate::ein::access::{AccessMap, splittable};
-use crate::graph::{BoundGraph, Node, NodeId, Op, Pin, Role};
+use crate::ein::access::AccessMap;
+use crate::graph::{BoundGraph, Node, NodeId, Op, Role};
 use crate::plan::layout::Layout;
+use crate::plan::partition::Room;
 use crate::plan::planner::PlanError;
 use crate::plan::search::{Problem, VarId};
 use crate::plan::{NodePlan, Residency};
 
-use super::axes::{Orders, Room, clip};
+use super::axes::Orders;
 use super::lists::{Holdings, Layouts, Lists, Rows, saturate};
 
 /// A predicate that keeps some layouts of a join; where it keeps none, all stay.
@@ -255,7 +256,7 @@ impl Build<'_> {
         e: &EinSum,
         keep: Keep<'_>,
     ) -> Result<Rc<Layouts>, PlanError> {
-        let room = room(node, e, self.graph.label_extents(id))?;
+        let room = Room::of_vertex(node, e, self.graph.label_extents(id))?;
         let all = self.lists.joins(room);
         let all = all
             .filter(|l| !l.all.is_empty())
@@ -352,30 +353,6 @@ fn excess(layouts: &[Layout], extents: &[usize], devices: u32) -> Vec<u64> {
         saturate(all.saturating_sub(total.fold(1, u128::saturating_mul)))
     };
     layouts.iter().map(waste).collect()
-}
-
-/// What may be split, and what pins say.
-fn room(node: &Node, e: &EinSum, extents: &[usize]) -> Result<Room, PlanError> {
-    let may = splittable(e, extents);
-    let most = |(&n, &may): (&usize, &bool)| if may { clip(n) } else { 1 };
-    let mut room = Room {
-        most: extents.iter().zip(&may).map(most).collect(),
-        exact: vec![None; extents.len()],
-    };
-    for pin in &node.pins {
-        match pin {
-            Pin::Whole => room.most.fill(1),
-            Pin::Split(name, parts) => {
-                let label = e.labels.iter().position(|l| l.name == *name);
-                let label = label.ok_or_else(|| PlanError::PinLabel {
-                    tensor: node.name.clone(),
-                    label: name.clone(),
-                })?;
-                room.exact[label] = Some(*parts);
-            }
-        }
-    }
-    Ok(room)
 }
 
 /// Per join: tuples that make parts of one output element.

@@ -128,7 +128,11 @@ pub struct Struct {
 impl Struct {
     /// Its dims with their values.
     pub fn bindings(&self, args: &[Dim]) -> BTreeMap<Arc<str>, Dim> {
-        self.dims.iter().cloned().zip(args.iter().cloned()).collect()
+        self.dims
+            .iter()
+            .cloned()
+            .zip(args.iter().cloned())
+            .collect()
     }
 }
 
@@ -178,10 +182,14 @@ impl Type {
         let of = |s: &str| by.get(s).cloned();
         let all = |dims: &[Dim]| dims.iter().map(|d| d.substitute(&of)).collect();
         match self {
-            Type::Tensor(t) => Type::Tensor(TensorType { dtype: t.dtype, axes: all(&t.axes) }),
-            Type::Struct(s) => {
-                Type::Struct(StructType { name: s.name.clone(), args: all(&s.args) })
-            }
+            Type::Tensor(t) => Type::Tensor(TensorType {
+                dtype: t.dtype,
+                axes: all(&t.axes),
+            }),
+            Type::Struct(s) => Type::Struct(StructType {
+                name: s.name.clone(),
+                args: all(&s.args),
+            }),
             Type::Array(element, length) => {
                 Type::Array(Box::new(element.substitute(by)), length.substitute(&of))
             }
@@ -219,7 +227,11 @@ impl fmt::Display for TensorType {
 
 /// Separated by commas.
 pub(super) fn listed<T: fmt::Display>(items: &[T]) -> String {
-    items.iter().map(T::to_string).collect::<Vec<_>>().join(", ")
+    items
+        .iter()
+        .map(T::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// A condition on dims.
