@@ -6,6 +6,7 @@
 
 pub mod cluster;
 pub mod cost;
+pub mod explain;
 pub mod layout;
 pub mod partition;
 mod place;
@@ -13,9 +14,11 @@ pub mod planner;
 #[cfg(test)]
 mod samples;
 pub mod search;
+pub mod strategy;
 pub mod verify;
 
 pub use cluster::Cluster;
+pub use explain::Explain;
 pub use layout::{Layout, Region};
 pub use planner::{Algorithm, Objective, PlanError, PlanOptions, plan};
 

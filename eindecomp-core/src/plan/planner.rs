@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use super::cost::placed::MODEL;
 use super::place::{self, Placed};
+use super::strategy::{Roles, Strategy};
+use super::verify::{self, verify};
 use super::{Certificate, Cluster, Plan, Residency};
 use crate::graph::BoundGraph;
+use crate::task::exchange::traffic;
 
 /// What a plan minimises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -62,6 +66,9 @@ pub enum PlanError {
         /// Number of devices.
         devices: u32,
     },
+    /// The plan that was found breaks a rule: a defect of the planner.
+    #[error("the planner's own plan breaks a rule: {0}")]
+    Rule(#[source] verify::PlanError),
     /// The exhaustive search was asked for too much.
     #[error("more than {limit} plans: too many to try each of them")]
     TooManyPlans {
@@ -72,6 +79,9 @@ pub enum PlanError {
 
 /// The decomposition and placement of `graph` over `cluster` that costs least.
 ///
+/// Under [`Objective::Placed`] every named [`Strategy`] is evaluated too, so that the plan never
+/// moves more than one of them.
+///
 /// # Errors
 /// Pins that cannot be kept, or a search that would not end.
 pub fn plan(
@@ -80,26 +90,97 @@ pub fn plan(
     options: &PlanOptions,
 ) -> Result<Plan, PlanError> {
     let _span = tracing::info_span!("plan", devices = cluster.devices()).entered();
-    let devices = cluster.devices();
-    let residency = options.residency;
-    let Placed {
-        nodes,
-        cost,
-        bound,
-        all_axes,
-    } = place::solve(
+    let with = |residency| {
+        let options = PlanOptions {
+            residency,
+            ..*options
+        };
+        best(graph, cluster.devices(), &options)
+    };
+    if options.residency != Residency::Auto {
+        return with(options.residency);
+    }
+    // one copy of the weights is less than what each device reads, but moves at every run
+    let plan = with(Residency::AsNeeded)?;
+    match verify(graph, &plan, cluster) {
+        Err(verify::PlanError::Memory(..)) => with(Residency::Sharded),
+        _ => Ok(plan),
+    }
+}
+
+fn best(graph: &BoundGraph, devices: u32, options: &PlanOptions) -> Result<Plan, PlanError> {
+    let found = place::solve(
         graph,
         devices,
-        residency,
+        options.residency,
         options.algorithm,
         &place::keep_all,
     )?;
+    let mut plan = evaluated(graph, devices, options, found)?;
+    for strategy in Strategy::ALL {
+        if let Some(named) = named(graph, devices, options, strategy)? {
+            if named.moved_bytes < plan.moved_bytes {
+                plan = Plan {
+                    certificate: Certificate {
+                        bound: plan.certificate.bound,
+                        ..named.certificate
+                    },
+                    ..named
+                };
+            }
+        }
+    }
+    Ok(plan)
+}
+
+/// The best plan that follows a strategy wherever it can; `None` if it can nowhere.
+///
+/// # Errors
+/// As [`plan`].
+pub fn named(
+    graph: &BoundGraph,
+    devices: u32,
+    options: &PlanOptions,
+    strategy: Strategy,
+) -> Result<Option<Plan>, PlanError> {
+    let roles = Roles::of(graph);
+    let used = std::cell::Cell::new(false);
+    let keep = |node, join: &_| {
+        let keeps = strategy.keeps(&roles, node, join);
+        used.set(used.get() || keeps);
+        keeps
+    };
+    let algorithm = Algorithm::Exact;
+    let found = place::solve(graph, devices, options.residency, algorithm, &keep)?;
+    match used.get() {
+        true => evaluated(graph, devices, options, found).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// The plan with what it really moves.
+fn evaluated(
+    graph: &BoundGraph,
+    devices: u32,
+    options: &PlanOptions,
+    placed: Placed,
+) -> Result<Plan, PlanError> {
+    let Placed {
+        mut nodes,
+        cost,
+        bound,
+        all_axes,
+    } = placed;
+    let traffic = traffic(graph, devices, &nodes).map_err(PlanError::Rule)?;
+    for (node, traffic) in nodes.iter_mut().zip(&traffic) {
+        node.cost = traffic.total();
+    }
     Ok(Plan {
         devices,
-        model: super::cost::placed::MODEL.into(),
-        residency,
+        model: MODEL.into(),
+        residency: options.residency,
+        moved_bytes: nodes.iter().map(|n| n.cost).sum(),
         nodes,
-        moved_bytes: cost,
         certificate: Certificate {
             cost,
             bound,
@@ -110,4 +191,66 @@ pub fn plan(
             .into(),
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::samples::{ffn, matmul, transformer};
+
+    #[test]
+    fn plans_pass_their_rules_and_move_what_they_say() {
+        let graphs = [
+            matmul(5, 7, 3),
+            ffn(1, 6, 10),
+            ffn(3, 2, 2),
+            transformer(1, [2, 5, 2, 3, 7]),
+        ];
+        for graph in &graphs {
+            for devices in 1..=8 {
+                for residency in [Residency::AsNeeded, Residency::Sharded] {
+                    let options = PlanOptions {
+                        residency,
+                        ..PlanOptions::default()
+                    };
+                    let cluster = Cluster::cpus(devices);
+                    let plan = plan(graph, &cluster, &options).unwrap();
+                    verify(graph, &plan, &cluster).unwrap();
+                    assert!(plan.moved_bytes <= plan.certificate.cost);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_named_strategy_moves_less() {
+        let options = PlanOptions::default();
+        for graph in [
+            transformer(2, [1, 12, 4, 4, 64]),
+            transformer(1, [4, 3, 2, 8, 16]),
+        ] {
+            for devices in [2, 4, 8] {
+                let plan = plan(&graph, &Cluster::cpus(devices), &options).unwrap();
+                for strategy in Strategy::ALL {
+                    let named = named(&graph, devices, &options, strategy).unwrap().unwrap();
+                    assert!(plan.moved_bytes <= named.moved_bytes, "{strategy}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn weights_that_do_not_fit_are_sharded() {
+        let graph = ffn(64, 32, 128);
+        let options = PlanOptions {
+            residency: Residency::Auto,
+            ..PlanOptions::default()
+        };
+        let residency = |capacity| {
+            let cluster = Cluster::cpus(4).with_capacity(capacity);
+            plan(&graph, &cluster, &options).unwrap().residency
+        };
+        assert_eq!(residency(1 << 20), Residency::AsNeeded);
+        assert_eq!(residency(1 << 12), Residency::Sharded);
+    }
 }

@@ -1,0 +1,238 @@
+//! A plan as one readable table.
+
+use std::fmt;
+
+use super::strategy::{Roles, words};
+use super::verify::PlanError;
+use super::{Layout, Plan, Residency};
+use crate::ein::EinSum;
+use crate::graph::{BoundGraph, NodeId};
+use crate::task::exchange::{traffic, weight_boxes};
+use crate::task::lower::{LowerError, lower};
+use crate::task::memory::peaks;
+
+const NAME: usize = 16;
+const VECTOR: usize = 30;
+const WORDS: usize = 50;
+
+/// One statement of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The vertex.
+    pub node: NodeId,
+    /// What people call it.
+    pub name: String,
+    /// Partition vector: `[b=1 s=4 d=1]`; ` | ` is before what is aggregated.
+    pub vector: String,
+    /// What it means.
+    pub words: String,
+    /// Bytes that its operands and partials move in one run.
+    pub bytes: u128,
+}
+
+impl Row {
+    fn same(&self, other: &Row) -> bool {
+        let of = |r: &Row| (r.name.clone(), r.vector.clone(), r.words.clone(), r.bytes);
+        of(self) == of(other)
+    }
+}
+
+/// What a plan does and costs: `Display` prints a table of at most 120 columns, with repeated
+/// layers folded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Explain {
+    /// One row per EinSum, in the graph's order.
+    pub rows: Vec<Row>,
+    /// Bytes that Moves copy in one run.
+    pub moved: u128,
+    /// Bytes of weights that all devices load, once.
+    pub loaded: u64,
+    /// Peak bytes of each device, weights included.
+    pub peaks: Vec<u64>,
+    head: String,
+}
+
+impl Explain {
+    /// Of a plan of `graph`.
+    ///
+    /// # Errors
+    /// The first rule that the plan breaks.
+    pub fn new(graph: &BoundGraph, plan: &Plan) -> Result<Explain, PlanError> {
+        let moves = traffic(graph, plan.devices, &plan.nodes)?;
+        let tasks = lower(graph, plan).map_err(|e| match e {
+            LowerError::Plan(e) => e,
+            LowerError::TooLarge => PlanError::TooLarge,
+        })?;
+        let roles = Roles::of(graph);
+        let rows = graph.ids().filter_map(|(node, vertex)| {
+            let join = plan.nodes[node.at()].join.as_ref()?;
+            Some(Row {
+                node,
+                name: vertex.name.to_string(),
+                vector: vector(vertex.einsum()?, join),
+                words: words(graph, &roles, plan.devices, &plan.nodes, node),
+                bytes: moves[node.at()].total(),
+            })
+        });
+        let rows: Vec<Row> = rows.collect();
+        let size = |node: NodeId| graph.node(node).dtype.size() as u64;
+        let kept = weight_boxes(graph, &plan.nodes).into_iter();
+        let weights = match plan.residency {
+            Residency::AsNeeded => "as needed",
+            Residency::Sharded => "sharded",
+            Residency::Auto => "auto",
+        };
+        Ok(Explain {
+            moved: rows.iter().map(|r| r.bytes).sum(),
+            rows,
+            loaded: kept.map(|(n, _, r)| r.volume() as u64 * size(n)).sum(),
+            peaks: peaks(&tasks),
+            head: format!(
+                "plan by {} for {}, weights {weights}: {}",
+                plan.model,
+                count(plan.devices as usize, "device"),
+                plan.certificate,
+            ),
+        })
+    }
+}
+
+fn vector(e: &EinSum, join: &Layout) -> String {
+    let outputs: usize = e.out.iter().map(Vec::len).sum();
+    let part = |(at, (label, d)): (usize, (&crate::ein::Label, &u32))| {
+        let bar = if at == outputs { "| " } else { "" };
+        format!("{bar}{}={d}", label.name)
+    };
+    let parts = e.labels.iter().zip(&join.parts).enumerate().map(part);
+    format!("[{}]", parts.collect::<Vec<_>>().join(" "))
+}
+
+impl fmt::Display for Explain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.head)?;
+        let peak = self.peaks.iter().copied().max().unwrap_or(0);
+        writeln!(
+            f,
+            "moved {} per run; weights loaded once {}; peak memory per device {}",
+            size(self.moved),
+            size(self.loaded.into()),
+            size(peak.into()),
+        )?;
+        writeln!(
+            f,
+            "{:NAME$} {:VECTOR$} {:WORDS$} {:>10} {:>6}",
+            "statement", "parts", "what it does", "moves", "share"
+        )?;
+        let mut at = 0;
+        while at < self.rows.len() {
+            let (period, times) = repeats(&self.rows[at..]);
+            for row in &self.rows[at..at + period] {
+                self.row(f, row)?;
+            }
+            if times > 1 {
+                writeln!(
+                    f,
+                    "  … and {}, as the {} above",
+                    count(times - 1, "more time"),
+                    count(period, "row")
+                )?;
+            }
+            at += period * times;
+        }
+        Ok(())
+    }
+}
+
+impl Explain {
+    fn row(&self, f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
+        let moves = match row.bytes {
+            0 => "0".into(),
+            bytes => size(bytes),
+        };
+        let share = match row.bytes {
+            0 => String::new(),
+            bytes => format!("{:.1} %", bytes as f64 / self.moved as f64 * 100.0),
+        };
+        writeln!(
+            f,
+            "{:NAME$} {:VECTOR$} {:WORDS$} {moves:>10} {share:>6}",
+            cut(&row.name, NAME),
+            cut(&row.vector, VECTOR),
+            cut(&row.words, WORDS),
+        )
+    }
+}
+
+/// How many rows from the start repeat, and how often: the pair that covers most rows, of these
+/// the shortest; `(1, 1)` if nothing is saved by folding.
+fn repeats(rows: &[Row]) -> (usize, usize) {
+    let mut best = (1, 1);
+    for period in 1..=rows.len() / 2 {
+        let same = rows
+            .iter()
+            .zip(&rows[period..])
+            .take_while(|(a, b)| a.same(b));
+        let times = same.count() / period + 1;
+        let saved = |(period, times): (usize, usize)| period * (times - 1);
+        if saved((period, times)) > saved(best).max(2) {
+            best = (period, times);
+        }
+    }
+    best
+}
+
+/// `1 device`, `4 devices`.
+fn count(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Bytes in the unit that keeps three digits: `12.3 MiB`.
+fn size(bytes: u128) -> String {
+    let mut value = bytes as f64;
+    let mut unit = "B";
+    for next in ["KiB", "MiB", "GiB", "TiB"] {
+        if value < 1024.0 {
+            break;
+        }
+        (value, unit) = (value / 1024.0, next);
+    }
+    match unit {
+        "B" => format!("{bytes} B"),
+        _ if value < 10.0 => format!("{value:.2} {unit}"),
+        _ if value < 100.0 => format!("{value:.1} {unit}"),
+        _ => format!("{value:.0} {unit}"),
+    }
+}
+
+/// At most `width` columns; what is left out shows as `…`.
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.into();
+    }
+    text.chars().take(width - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::samples::{ffn, transformer};
+    use crate::plan::{Cluster, PlanOptions, plan};
+
+    fn explain(graph: &BoundGraph, devices: u32) -> Explain {
+        let plan = plan(graph, &Cluster::cpus(devices), &PlanOptions::default()).unwrap();
+        Explain::new(graph, &plan).unwrap()
+    }
+
+    #[test]
+    fn one_token_through_an_ffn() {
+        insta::assert_snapshot!(explain(&ffn(1, 64, 256), 4), @"");
+    }
+
+    #[test]
+    fn layers_are_folded_and_lines_are_short() {
+        let explain = explain(&transformer(4, [1, 16, 4, 8, 64]), 4);
+        let text = explain.to_string();
+        assert!(text.lines().all(|l| l.chars().count() <= 120));
+        insta::assert_snapshot!(text, @"");
+    }
+}

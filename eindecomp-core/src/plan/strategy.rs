@@ -1,0 +1,250 @@
+//! Strategies in words: what a vertex does, and plans that do one thing everywhere.
+//!
+//! Words come from structure, never from names. Every index has an [`IndexRole`]: the first axis
+//! of an activation input is the batch, the last one of a float input and all axes of weights are
+//! features, the others are the sequence. Roles follow indices through the statements; a feature
+//! that a contraction of activations keeps on both sides is a head.
+
+use std::fmt;
+
+use super::NodePlan;
+use super::cost::placed::Holding;
+use super::layout::Layout;
+use crate::ein::access::{AccessMap, AxisAccess};
+use crate::ein::{EinSum, LabelId};
+use crate::graph::{BoundGraph, Node, NodeId, Op, Role};
+
+/// What an index is to a model. The first of several wins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum IndexRole {
+    /// Examples that do not see each other.
+    Batch,
+    /// Positions.
+    Sequence,
+    /// Features that attention keeps apart.
+    Head,
+    /// Everything else.
+    Feature,
+}
+
+/// The role of every label of every vertex; of every axis of every input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roles(Vec<Vec<IndexRole>>);
+
+impl Roles {
+    /// Of a graph.
+    pub fn of(graph: &BoundGraph) -> Roles {
+        // per tensor, per axis
+        let mut axes: Vec<Vec<IndexRole>> = Vec::new();
+        let mut labels = Vec::new();
+        for node in graph.nodes() {
+            match &node.op {
+                Op::Input(role) => {
+                    let roles = input_roles(node, *role);
+                    labels.push(roles.clone());
+                    axes.push(roles);
+                }
+                Op::EinSum(e) => {
+                    let roles = label_roles(graph, e, &axes);
+                    let first = |axis: &Vec<LabelId>| {
+                        axis.first().map_or(IndexRole::Feature, |l| roles[l.at()])
+                    };
+                    axes.push(e.out.iter().map(first).collect());
+                    labels.push(roles);
+                }
+            }
+        }
+        Roles(labels)
+    }
+
+    /// Of the labels of a vertex, in label order.
+    pub fn labels(&self, node: NodeId) -> &[IndexRole] {
+        &self.0[node.at()]
+    }
+}
+
+fn input_roles(node: &Node, role: Role) -> Vec<IndexRole> {
+    let rank = node.shape.len();
+    let of = |axis| match axis {
+        _ if role == Role::Weight => IndexRole::Feature,
+        0 => IndexRole::Batch,
+        _ if axis + 1 == rank && node.dtype.is_float() => IndexRole::Feature,
+        _ => IndexRole::Sequence,
+    };
+    (0..rank).map(of).collect()
+}
+
+fn is_weight(graph: &BoundGraph, node: NodeId) -> bool {
+    graph.node(node).role() == Some(Role::Weight)
+}
+
+/// The label that an axis is cut by: a bare one, or the slowest of a merged axis.
+fn cut_by(access: &AxisAccess) -> Option<LabelId> {
+    match access {
+        AxisAccess::Bare(l) => Some(*l),
+        AxisAccess::Affine { terms, .. } => terms.iter().max_by_key(|t| t.1).map(|t| t.0),
+        AxisAccess::Data => None,
+    }
+}
+
+fn label_roles(graph: &BoundGraph, e: &EinSum, axes: &[Vec<IndexRole>]) -> Vec<IndexRole> {
+    let mut roles = vec![IndexRole::Feature; e.labels.len()];
+    for operand in &e.operands {
+        for (access, &role) in AccessMap::of(operand)
+            .axes
+            .iter()
+            .zip(&axes[operand.node.at()])
+        {
+            if let Some(l) = cut_by(access) {
+                roles[l.at()] = roles[l.at()].min(role);
+            }
+        }
+    }
+    let activations = e.operands.iter().filter(|o| !is_weight(graph, o.node));
+    let reads: Vec<Vec<LabelId>> = activations
+        .map(|o| AccessMap::of(o).axes.iter().filter_map(cut_by).collect())
+        .collect();
+    if e.reduce.is_some() && reads.len() > 1 {
+        for l in e.out.iter().flatten() {
+            let feature = roles[l.at()] == IndexRole::Feature;
+            if feature && reads.iter().all(|read| read.contains(l)) {
+                roles[l.at()] = IndexRole::Head;
+            }
+        }
+    }
+    roles
+}
+
+/// What one vertex does under a plan: `column-parallel`, `row-parallel, then reduce-scatter`,
+/// `data × head-parallel; gathers k v`. Empty for an input.
+pub fn words(
+    graph: &BoundGraph,
+    roles: &Roles,
+    devices: u32,
+    nodes: &[NodePlan],
+    node: NodeId,
+) -> String {
+    let (Some(e), Some(join)) = (graph.node(node).einsum(), &nodes[node.at()].join) else {
+        return String::new();
+    };
+    let mut ways: Vec<&str> = Vec::new();
+    for (at, _) in join.parts.iter().enumerate().filter(|&(_, &d)| d > 1) {
+        let way = way(graph, e, LabelId(at as u16), roles.labels(node)[at]);
+        if !ways.contains(&way) {
+            ways.push(way);
+        }
+    }
+    let mut text = match ways.as_slice() {
+        [] => "on one device".into(),
+        ways => format!("{}-parallel", ways.join(" × ")),
+    };
+    let outputs: usize = e.out.iter().map(Vec::len).sum();
+    let tiles: u32 = join.parts[..outputs].iter().product();
+    if tiles < join.tiles() as u32 {
+        let owners = nodes[node.at()].owner.as_ref().map_or(1, Layout::tiles);
+        text += match owners > tiles as usize {
+            true => ", then reduce-scatter",
+            false => ", then reduce",
+        };
+    }
+    let fetched = fetches(graph, devices, nodes, node);
+    for (verb, gathers) in [("gathers", true), ("reshards", false)] {
+        let names: Vec<&str> = fetched
+            .iter()
+            .filter(|f| f.1 == gathers)
+            .map(|f| &*graph.node(f.0).name)
+            .collect();
+        if !names.is_empty() {
+            text += &format!("; {verb} {}", names.join(" "));
+        }
+    }
+    text
+}
+
+fn way(graph: &BoundGraph, e: &EinSum, label: LabelId, role: IndexRole) -> &'static str {
+    let reads = |o: &crate::ein::Operand| {
+        let axes = AccessMap::of(o).axes;
+        axes.iter().any(|a| cut_by(a) == Some(label))
+    };
+    let weight = e
+        .operands
+        .iter()
+        .any(|o| is_weight(graph, o.node) && reads(o));
+    match (role, e.is_output(label), weight) {
+        (_, false, true) => "row",
+        (_, false, false) => "contraction",
+        (IndexRole::Batch, ..) => "data",
+        (IndexRole::Sequence, ..) => "sequence",
+        (IndexRole::Head, ..) => "head",
+        (IndexRole::Feature, _, true) if e.reduce.is_some() => "column",
+        (IndexRole::Feature, ..) => "feature",
+    }
+}
+
+/// Owned operands of which some device reads what it does not own, and whether some element is
+/// read on several devices (a gather) or each on one (a reshard).
+fn fetches(
+    graph: &BoundGraph,
+    devices: u32,
+    nodes: &[NodePlan],
+    node: NodeId,
+) -> Vec<(NodeId, bool)> {
+    let mut found: Vec<(NodeId, bool)> = Vec::new();
+    let (Some(e), Some(join)) = (graph.node(node).einsum(), &nodes[node.at()].join) else {
+        return found;
+    };
+    for operand in &e.operands {
+        let Some(owner) = &nodes[operand.node.at()].owner else {
+            continue;
+        };
+        let shape = graph.shape(operand.node);
+        let extents = graph.label_extents(node);
+        let access = AccessMap::of(operand);
+        let need = Holding::footprints(&access, join, extents, shape, devices);
+        if need.beyond(&Holding::tiles(owner, shape, devices)) > 0 {
+            let gather = need.elements() > graph.elements(operand.node) as u128;
+            match found.iter_mut().find(|f| f.0 == operand.node) {
+                Some(f) => f.1 |= gather,
+                None => found.push((operand.node, gather)),
+            }
+        }
+    }
+    found
+}
+
+/// A plan that splits one kind of index wherever it can.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Strategy {
+    /// Batch indices.
+    Data,
+    /// Sequence indices.
+    Sequence,
+    /// Features and heads (Megatron, arXiv 1909.08053).
+    Tensor,
+}
+
+impl Strategy {
+    /// Every one.
+    pub const ALL: [Strategy; 3] = [Strategy::Data, Strategy::Sequence, Strategy::Tensor];
+
+    /// Does the join split these indices only, and some?
+    pub(crate) fn keeps(self, roles: &Roles, node: NodeId, join: &Layout) -> bool {
+        let fits = |role: &IndexRole| match self {
+            Strategy::Data => *role == IndexRole::Batch,
+            Strategy::Sequence => *role == IndexRole::Sequence,
+            Strategy::Tensor => matches!(role, IndexRole::Head | IndexRole::Feature),
+        };
+        let mut split = (join.parts.iter().zip(roles.labels(node))).filter(|(d, _)| **d > 1);
+        join.tiles() > 1 && split.all(|(_, role)| fits(role))
+    }
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Strategy::Data => "data",
+            Strategy::Sequence => "sequence",
+            Strategy::Tensor => "tensor",
+        })
+    }
+}
