@@ -1,11 +1,16 @@
 //! The TaskGraph: device-local steps over device-local buffers.
 //!
-//! Files: `lower` (plan → tasks), `exchange` (what moves, box by box), `memory`, `verify`, `display`.
+//! Files: `lower` (plan → tasks), `exchange` (what moves, box by box), `memory` (frees, peaks),
+//! `verify` (the rules), `error` (how they are broken), `display`.
 
+mod display;
+mod error;
 pub mod exchange;
 pub mod lower;
 pub mod memory;
+pub mod verify;
 
+pub use error::TaskError;
 pub use lower::{LowerError, lower};
 
 use crate::ein::DType;

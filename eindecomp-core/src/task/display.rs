@@ -1,0 +1,132 @@
+//! The dump of a [`TaskGraph`]: buffers, then tasks, by number.
+
+use std::fmt;
+
+use super::{Buffer, BufferId, BufferRole, Task, TaskGraph, TaskKind};
+
+impl fmt::Display for BufferId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "b{}", self.0)
+    }
+}
+
+impl fmt::Display for BufferRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BufferRole::Owned => "owned",
+            BufferRole::Replica => "replica",
+            BufferRole::Partial => "partial",
+            BufferRole::Weight => "weight",
+        })
+    }
+}
+
+/// `owned   @0 %2 f32 [0..4, 0..8]`
+impl fmt::Display for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Buffer {
+            device,
+            node,
+            region,
+            dtype,
+            role,
+        } = self;
+        write!(
+            f,
+            "{:<7} @{device} {node} {dtype} {region}",
+            role.to_string()
+        )
+    }
+}
+
+/// ```text
+/// taskgraph devices=2
+///   b0 = owned   @0 %0 f32 [0..4, 0..8]
+///   t6  kernel %2(0,0,0) @0 reads b0 b2 -> b6 [0..4, 0..8, 0..4] after t1 t3
+///   t10 move   b8 @2 -> b9 @0 [0..4, 0..8] 128B after t6
+///   t11 agg    %2 b6 b9 -> b10 @0 [0..4, 0..8] after t6 t10
+/// ```
+///
+/// A kernel's box is its range of every label. Tasks that fill the weights are `w0`, `w1`, …
+impl fmt::Display for TaskGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "taskgraph devices={}", self.devices)?;
+        for (at, buffer) in self.buffers.iter().enumerate() {
+            writeln!(f, "  b{at} = {buffer}")?;
+        }
+        for (prefix, tasks) in [('w', &self.load), ('t', &self.tasks)] {
+            for (at, task) in tasks.iter().enumerate() {
+                write!(f, "  {prefix}{at} ")?;
+                self.task(f, task)?;
+                for (n, dep) in task.deps.iter().enumerate() {
+                    write!(
+                        f,
+                        "{} {prefix}{}",
+                        if n == 0 { " after" } else { "" },
+                        dep.0
+                    )?;
+                }
+                writeln!(f)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TaskGraph {
+    fn task(&self, f: &mut fmt::Formatter<'_>, task: &Task) -> fmt::Result {
+        let device = task.device;
+        let list = |buffers: &[BufferId]| {
+            let names: Vec<String> = buffers.iter().map(BufferId::to_string).collect();
+            names.join(" ")
+        };
+        match &task.kind {
+            TaskKind::Load { dst } => {
+                let Buffer { node, region, .. } = self.buffer(*dst);
+                write!(f, "load   {node} -> {dst} @{device} {region}")
+            }
+            TaskKind::Kernel {
+                node,
+                key,
+                tile,
+                reads,
+                write,
+            } => {
+                let key: Vec<String> = key.iter().map(u32::to_string).collect();
+                let (key, reads) = (key.join(","), list(reads));
+                write!(
+                    f,
+                    "kernel {node}({key}) @{device} reads {reads} -> {write} {tile}"
+                )
+            }
+            TaskKind::Move { src, dst, region } => {
+                let from = self.buffer(*src);
+                let bytes = region.volume() * from.dtype.size();
+                let from = from.device;
+                write!(
+                    f,
+                    "move   {src} @{from} -> {dst} @{device} {region} {bytes}B"
+                )
+            }
+            TaskKind::Copy { src, dst, region } => {
+                write!(f, "copy   {src} -> {dst} @{device} {region}")
+            }
+            TaskKind::Aggregate {
+                node,
+                srcs,
+                dst,
+                region,
+            } => write!(
+                f,
+                "agg    {node} {} -> {dst} @{device} {region}",
+                list(srcs)
+            ),
+            TaskKind::Gather {
+                src,
+                output,
+                region,
+            } => write!(f, "gather {src} @{device} -> output {output} {region}"),
+            TaskKind::Free { buffer } => write!(f, "free   {buffer} @{device}"),
+        }
+    }
+}

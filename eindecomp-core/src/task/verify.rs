@@ -1,0 +1,519 @@
+//! The rules of a [`TaskGraph`] against its graph and plan.
+//!
+//! 1. The tasks are in a topological order: dependencies are ascending and earlier.
+//! 2. Buffers and boxes exist: a box that a task names is inside its buffer, a buffer's region
+//!    inside its tensor.
+//! 3. Tasks are device-local: every buffer of a task is on its device, but the source of a Move
+//!    is on another one.
+//! 4. Every element of a buffer is written at most once.
+//! 5. Every element that a task reads was written, by tasks that it depends on.
+//! 6. Every tuple of every join with a result runs once, on its device, at its tile; each of its
+//!    reads covers the operand's footprint.
+//! 7. Each partial result is folded once: an Aggregate takes those of one output box, all of
+//!    them, in join-key order. A result that one tuple finishes goes to the owner without a fold.
+//! 8. Every owned tile is written as a whole, and each result is gathered exactly once.
+//! 9. A buffer of the run is freed once, after everything that uses it.
+//! 10. Moves are the planned ones: bytes per ordered pair of devices, and their sum.
+
+use std::collections::BTreeMap;
+
+use super::error::TaskError;
+use super::exchange::{Join, Traffic, Tuple, moved_bytes};
+use super::{Buffer, BufferId, BufferRole, Task, TaskGraph, TaskId, TaskKind};
+use crate::ein::DType;
+use crate::graph::{BoundGraph, NodeId, Role};
+use crate::plan::{Plan, Region};
+
+/// Checks every rule.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn verify(graph: &BoundGraph, plan: &Plan, tasks: &TaskGraph) -> Result<(), TaskError> {
+    let planned = moved_bytes(graph, plan.devices, &plan.nodes)?;
+    let mut check = Check {
+        graph,
+        tasks,
+        joins: graph
+            .ids()
+            .map(|(n, _)| Join::of(graph, &plan.nodes, n).map(Tuples::of))
+            .collect(),
+        written: vec![Vec::new(); tasks.buffers.len()],
+        origin: vec![None; tasks.buffers.len()],
+        gathered: vec![Vec::new(); graph.outputs().len()],
+        moves: Traffic::default(),
+    };
+    check.buffers()?;
+    for (at, task) in tasks.load.iter().enumerate() {
+        let id = TaskId(at as u32);
+        check.local(id, task)?;
+        match task.kind {
+            TaskKind::Load { dst } => check.load(id, dst, true)?,
+            _ => return Err(TaskError::Load { task: id }),
+        }
+    }
+    for (at, task) in tasks.tasks.iter().enumerate() {
+        check.task(TaskId(at as u32), task)?;
+    }
+    check.tuples()?;
+    check.tiles(plan)?;
+    check.outputs()?;
+    check.frees()?;
+    check.moved(plan, &planned)
+}
+
+/// The tuples of a join, and how often each ran.
+struct Tuples<'a> {
+    join: Join<'a>,
+    ran: BTreeMap<Vec<u32>, (Tuple, usize)>,
+}
+
+impl<'a> Tuples<'a> {
+    fn of(join: Join<'a>) -> Tuples<'a> {
+        let tuples = join.tuples();
+        let ran = tuples.into_iter().map(|t| (join.key(&t), (t, 0))).collect();
+        Tuples { join, ran }
+    }
+}
+
+struct Check<'a> {
+    graph: &'a BoundGraph,
+    tasks: &'a TaskGraph,
+    joins: Vec<Option<Tuples<'a>>>,
+    /// Per buffer: the boxes written so far; `None` for a load before the run.
+    written: Vec<Vec<(TaskId, Region)>>,
+    /// Per partial buffer: the number of the tuple whose result it holds, and that result's box.
+    origin: Vec<Option<(usize, Region)>>,
+    /// Per output: the boxes gathered.
+    gathered: Vec<Vec<Region>>,
+    moves: Traffic,
+}
+
+impl<'a> Check<'a> {
+    fn buffer(&self, id: BufferId) -> &'a Buffer {
+        self.tasks.buffer(id)
+    }
+
+    fn buffers(&self) -> Result<(), TaskError> {
+        for (at, buffer) in self.tasks.buffers.iter().enumerate() {
+            let within = buffer.node.at() < self.graph.nodes().len() && {
+                let shape = self.graph.shape(buffer.node);
+                buffer.region.0.len() == shape.len()
+                    && (buffer.region.0.iter().zip(shape))
+                        .all(|(&(lo, hi), &extent)| lo <= hi && hi <= extent)
+            };
+            if !within || buffer.device >= self.tasks.devices {
+                return Err(TaskError::Buffer {
+                    buffer: BufferId(at as u32),
+                    node: buffer.node,
+                    region: buffer.region.clone(),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Rules 1 to 3.
+    fn local(&self, id: TaskId, task: &Task) -> Result<(), TaskError> {
+        let ascending = task.deps.windows(2).all(|w| w[0] < w[1]);
+        if !ascending || task.deps.last().is_some_and(|&d| d >= id) {
+            return Err(TaskError::Order { task: id });
+        }
+        let moves = matches!(task.kind, TaskKind::Move { .. });
+        let freed = match &task.kind {
+            TaskKind::Free { buffer } => Some(*buffer),
+            _ => None,
+        };
+        let reads = task.kind.reads().iter().map(|&b| (b, moves));
+        let rest = task.kind.writes().into_iter().chain(freed);
+        for (buffer, remote) in reads.chain(rest.map(|b| (b, false))) {
+            let Some(found) = self.tasks.buffers.get(buffer.0 as usize) else {
+                return Err(TaskError::Missing {
+                    task: id,
+                    what: "a buffer",
+                });
+            };
+            if (found.device == task.device) == remote {
+                return Err(TaskError::Remote {
+                    task: id,
+                    device: task.device,
+                    buffer,
+                    on: found.device,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn task(&mut self, id: TaskId, task: &Task) -> Result<(), TaskError> {
+        self.local(id, task)?;
+        match &task.kind {
+            TaskKind::Load { dst } => self.load(id, *dst, false),
+            TaskKind::Kernel {
+                node,
+                key,
+                tile,
+                reads,
+                write,
+            } => {
+                let output = self.kernel(id, task, *node, key, tile, reads, *write)?;
+                self.write(id, *write, &output)
+            }
+            TaskKind::Copy { src, dst, region } | TaskKind::Move { src, dst, region } => {
+                self.read(id, task, *src, region)?;
+                self.transfer(id, *src, *dst, region)?;
+                self.write(id, *dst, region)
+            }
+            TaskKind::Aggregate {
+                node,
+                srcs,
+                dst,
+                region,
+            } => {
+                for src in srcs {
+                    self.read(id, task, *src, region)?;
+                }
+                self.fold(id, *node, srcs, *dst)?;
+                self.write(id, *dst, region)
+            }
+            TaskKind::Gather {
+                src,
+                output,
+                region,
+            } => {
+                self.read(id, task, *src, region)?;
+                let named = self.graph.outputs().get(*output).map(|o| o.node);
+                let buffer = self.buffer(*src);
+                if named != Some(buffer.node) || buffer.role == BufferRole::Partial {
+                    return Err(TaskError::Output { output: *output });
+                }
+                self.gathered[*output].push(region.clone());
+                Ok(())
+            }
+            TaskKind::Free { .. } => Ok(()),
+        }
+    }
+
+    /// Weights are loaded before the run, other inputs into their owners' tiles during it.
+    fn load(&mut self, id: TaskId, dst: BufferId, before: bool) -> Result<(), TaskError> {
+        let buffer = self.buffer(dst);
+        let fits = match self.graph.node(buffer.node).role() {
+            None => false,
+            Some(Role::Weight) => before && buffer.role == BufferRole::Weight,
+            Some(Role::Data | Role::State) => !before && buffer.role == BufferRole::Owned,
+        };
+        if !fits || buffer.dtype != self.stored(buffer.node) {
+            return Err(TaskError::Load { task: id });
+        }
+        self.write(id, dst, &buffer.region)
+    }
+
+    /// Rule 4.
+    fn write(&mut self, id: TaskId, buffer: BufferId, region: &Region) -> Result<(), TaskError> {
+        if !inside(region, &self.buffer(buffer).region) {
+            return Err(TaskError::Missing {
+                task: id,
+                what: "the box it writes",
+            });
+        }
+        let written = &mut self.written[buffer.0 as usize];
+        if written.iter().any(|(_, w)| w.intersect(region).is_some()) {
+            return Err(TaskError::Rewrite {
+                task: id,
+                buffer,
+                region: region.clone(),
+            });
+        }
+        written.push((id, region.clone()));
+        Ok(())
+    }
+
+    /// Rule 5. Weights are written before the run.
+    fn read(
+        &self,
+        id: TaskId,
+        task: &Task,
+        buffer: BufferId,
+        region: &Region,
+    ) -> Result<(), TaskError> {
+        if !inside(region, &self.buffer(buffer).region) {
+            return Err(TaskError::Missing {
+                task: id,
+                what: "the box it reads",
+            });
+        }
+        let loaded = self.buffer(buffer).role == BufferRole::Weight;
+        let before = |writer: &TaskId| loaded || task.deps.binary_search(writer).is_ok();
+        let covered: usize = (self.written[buffer.0 as usize].iter())
+            .filter(|(writer, _)| before(writer))
+            .filter_map(|(_, w)| Some(w.intersect(region)?.volume()))
+            .sum();
+        match covered == region.volume() {
+            true => Ok(()),
+            false => Err(TaskError::Unwritten {
+                task: id,
+                buffer,
+                region: region.clone(),
+            }),
+        }
+    }
+
+    /// Rule 6; returns the box of the result.
+    #[expect(clippy::too_many_arguments, reason = "the fields of a kernel task")]
+    fn kernel(
+        &mut self,
+        id: TaskId,
+        task: &Task,
+        node: NodeId,
+        key: &[u32],
+        tile: &Region,
+        reads: &[BufferId],
+        write: BufferId,
+    ) -> Result<Region, TaskError> {
+        let wrong = |what| TaskError::Kernel {
+            task: id,
+            node,
+            key: key.to_vec(),
+            what,
+        };
+        let tuples = self.joins.get_mut(node.at()).and_then(Option::as_mut);
+        let tuples = tuples.ok_or(wrong("vertex"))?;
+        let (tuple, times) = tuples.ran.get_mut(key).ok_or(wrong("key"))?;
+        *times += 1;
+        let tuple = tuple.clone();
+        let wants: Vec<_> = tuples.join.reads(&tuple).collect();
+        let (folds, partial) = (tuples.join.folds(), tuples.join.partial_dtype());
+        if task.device != tuple.device {
+            return Err(wrong("device"));
+        }
+        if *tile != tuple.tile {
+            return Err(wrong("tile"));
+        }
+        if reads.len() != wants.len() {
+            return Err(wrong("number of reads"));
+        }
+        for (&buffer, (operand, want)) in reads.iter().zip(&wants) {
+            if self.buffer(buffer).node != *operand || !self.is_final(buffer) {
+                return Err(wrong("operand"));
+            }
+            self.read(id, task, buffer, want)?;
+        }
+        let result = self.buffer(write);
+        let fits = match result.role {
+            BufferRole::Owned => folds == 1 && self.is_final(write),
+            BufferRole::Partial => result.region == tuple.output && result.dtype == partial,
+            _ => false,
+        };
+        if result.node != node || !fits {
+            return Err(wrong("result"));
+        }
+        if result.role == BufferRole::Partial {
+            self.origin[write.0 as usize] = Some((tuple.number, tuple.output.clone()));
+        }
+        Ok(tuple.output)
+    }
+
+    /// Does the buffer hold final values, as stored?
+    fn is_final(&self, id: BufferId) -> bool {
+        let buffer = self.buffer(id);
+        buffer.role != BufferRole::Partial && buffer.dtype == self.stored(buffer.node)
+    }
+
+    fn stored(&self, node: NodeId) -> DType {
+        self.graph.node(node).dtype
+    }
+
+    /// Rule 7 for Copy and Move: final values stay final, partial ones keep their tuple.
+    fn transfer(
+        &mut self,
+        id: TaskId,
+        src: BufferId,
+        dst: BufferId,
+        region: &Region,
+    ) -> Result<(), TaskError> {
+        let (from, to) = (self.buffer(src), self.buffer(dst));
+        let node = from.node;
+        let partial = from.role == BufferRole::Partial;
+        let same = to.node == node && to.dtype == from.dtype;
+        let fits = match to.role {
+            BufferRole::Weight => false,
+            BufferRole::Replica => !partial,
+            BufferRole::Owned => partial && self.folds(node) == 1,
+            BufferRole::Partial => partial && *region == to.region,
+        };
+        if !same || !fits {
+            return Err(TaskError::Fold { task: id, node });
+        }
+        if to.role == BufferRole::Partial {
+            self.origin[dst.0 as usize] = self.origin[src.0 as usize].clone();
+        }
+        self.moves.add(
+            from.device,
+            to.device,
+            (region.volume() * from.dtype.size()) as u64,
+        );
+        Ok(())
+    }
+
+    fn folds(&self, node: NodeId) -> usize {
+        self.joins[node.at()].as_ref().map_or(0, |t| t.join.folds())
+    }
+
+    /// Rule 7 for Aggregate. That no partial is folded twice follows from rule 4 on the owned
+    /// tile, that none is left out from rule 8.
+    fn fold(
+        &self,
+        id: TaskId,
+        node: NodeId,
+        srcs: &[BufferId],
+        dst: BufferId,
+    ) -> Result<(), TaskError> {
+        let wrong = TaskError::Fold { task: id, node };
+        let to = self.buffer(dst);
+        let folds = match self.joins.get(node.at()) {
+            Some(Some(t)) => t.join.folds(),
+            _ => return Err(wrong),
+        };
+        let numbers: Option<Vec<usize>> = srcs
+            .iter()
+            .map(|s| Some(self.origin[s.0 as usize].as_ref()?.0))
+            .collect();
+        let first = numbers.as_ref().and_then(|n| n.first().copied());
+        let all = first
+            .filter(|f| f % folds == 0)
+            .map(|f| (f..f + folds).collect());
+        let of_node = srcs.iter().all(|&s| self.buffer(s).node == node);
+        match to.node == node && to.role == BufferRole::Owned && of_node && numbers == all {
+            true => Ok(()),
+            false => Err(wrong),
+        }
+    }
+
+    fn tuples(&self) -> Result<(), TaskError> {
+        for (at, tuples) in self.joins.iter().enumerate() {
+            let mut ran = tuples.iter().flat_map(|t| &t.ran);
+            if let Some((key, (_, times))) = ran.find(|(_, (_, times))| *times != 1) {
+                return Err(TaskError::Tuples {
+                    node: NodeId(at as u32),
+                    key: key.clone(),
+                    times: *times,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Rule 8: the owners' tiles.
+    fn tiles(&self, plan: &Plan) -> Result<(), TaskError> {
+        let mut written: BTreeMap<(NodeId, &Region, u32), usize> = BTreeMap::new();
+        for (buffer, boxes) in self.tasks.buffers.iter().zip(&self.written) {
+            let sharded = self.graph.node(buffer.node).role() == Some(Role::Weight);
+            if buffer.role == BufferRole::Owned || sharded && buffer.role == BufferRole::Weight {
+                let volume = boxes.iter().map(|(_, r)| r.volume()).sum();
+                written.insert((buffer.node, &buffer.region, buffer.device), volume);
+            }
+        }
+        for (node, _) in self.graph.ids() {
+            let shape = self.graph.shape(node);
+            let tiles = plan.nodes[node.at()].owner.iter();
+            for (region, device) in tiles.flat_map(|o| o.iter(shape)) {
+                let found = written.get(&(node, &region, device)).copied().unwrap_or(0);
+                if found != region.volume() {
+                    return Err(TaskError::Tile {
+                        node,
+                        region,
+                        device,
+                        written: found,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Rule 8: the results.
+    fn outputs(&self) -> Result<(), TaskError> {
+        for (output, boxes) in self.gathered.iter().enumerate() {
+            let whole = self.graph.elements(self.graph.outputs()[output].node);
+            let twice = boxes.iter().enumerate().any(|(at, a)| {
+                let mut later = boxes[at + 1..].iter();
+                later.any(|b| a.intersect(b).is_some())
+            });
+            if twice || boxes.iter().map(Region::volume).sum::<usize>() != whole {
+                return Err(TaskError::Output { output });
+            }
+        }
+        Ok(())
+    }
+
+    /// Rule 9. A use that another use waits for needs no edge of its own.
+    fn frees(&self) -> Result<(), TaskError> {
+        let mut users: Vec<Vec<TaskId>> = vec![Vec::new(); self.tasks.buffers.len()];
+        let mut freed = vec![false; self.tasks.buffers.len()];
+        let waits = |t: &TaskId, user: &TaskId| {
+            let deps = &self.tasks.tasks[t.0 as usize].deps;
+            deps.binary_search(user).is_ok()
+        };
+        for (at, task) in self.tasks.tasks.iter().enumerate() {
+            let id = TaskId(at as u32);
+            for buffer in task.kind.reads().iter().chain(&task.kind.writes()) {
+                if freed[buffer.0 as usize] {
+                    return Err(TaskError::Free { buffer: *buffer });
+                }
+                users[buffer.0 as usize].push(id);
+            }
+            if let TaskKind::Free { buffer } = task.kind {
+                let mut before = vec![id];
+                for user in users[buffer.0 as usize].iter().rev() {
+                    if before.iter().any(|b| waits(b, user)) {
+                        before.push(*user);
+                    }
+                }
+                let late = before.len() <= users[buffer.0 as usize].len();
+                let kept = self.buffer(buffer).role == BufferRole::Weight;
+                let twice = std::mem::replace(&mut freed[buffer.0 as usize], true);
+                if kept || twice || late {
+                    return Err(TaskError::Free { buffer });
+                }
+            }
+        }
+        for (at, buffer) in self.tasks.buffers.iter().enumerate() {
+            if buffer.role != BufferRole::Weight && !freed[at] {
+                return Err(TaskError::Free {
+                    buffer: BufferId(at as u32),
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Rule 10.
+    fn moved(&self, plan: &Plan, planned: &Traffic) -> Result<(), TaskError> {
+        let pairs = planned.iter().chain(self.moves.iter());
+        for (from, to, _) in pairs {
+            let (planned, actual) = (planned.between(from, to), self.moves.between(from, to));
+            if planned != actual {
+                return Err(TaskError::Moves {
+                    from,
+                    to,
+                    planned,
+                    actual,
+                });
+            }
+        }
+        let actual = self.moves.total();
+        match actual == plan.moved_bytes {
+            true => Ok(()),
+            false => Err(TaskError::MovedBytes {
+                planned: plan.moved_bytes,
+                actual,
+            }),
+        }
+    }
+}
+
+/// Is `region` a box of the same rank inside `outer`?
+fn inside(region: &Region, outer: &Region) -> bool {
+    region.0.len() == outer.0.len()
+        && region.0.iter().all(|(lo, hi)| lo <= hi)
+        && outer.contains(region)
+}
