@@ -5,6 +5,7 @@
 //! `explain`, `strategy` (names in words), `cache`.
 
 pub mod cluster;
+pub mod communication;
 pub mod cost;
 pub mod explain;
 pub mod layout;

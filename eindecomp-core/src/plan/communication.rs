@@ -1,0 +1,244 @@
+//! Planning by partition vectors: one vector per vertex, at least total cost under a model that
+//! looks at vectors alone ([`CostModel`]).
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Certificate;
+use super::cost::CostModel;
+use super::cost::communication::{Communication, output_parts};
+use super::partition::viable;
+use super::planner::{Algorithm, PlanError};
+use super::search::{Budget, Problem, Solution, VarId, exact, exhaustive, linearized};
+use crate::ein::{EinSum, Expr};
+use crate::graph::{BoundGraph, NodeId};
+
+/// Most assignments that [`Algorithm::Exhaustive`] tries.
+const EXHAUSTIVE: u128 = 1 << 32;
+
+/// A partition vector per vertex.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decomposition {
+    /// Per node, in canonical label order; `None` for inputs.
+    pub vectors: Vec<Option<Vec<u32>>>,
+    /// What was proved about their cost.
+    pub certificate: Certificate,
+}
+
+/// The decomposition of least `communication` cost over `devices` devices.
+///
+/// # Errors
+/// Pins that cannot be kept, or an exhaustive search of too much.
+pub fn plan(
+    graph: &BoundGraph,
+    devices: u32,
+    algorithm: Algorithm,
+) -> Result<Decomposition, PlanError> {
+    decompose(graph, devices, &Communication, algorithm)
+}
+
+/// The decomposition of least cost under `model` over `devices` devices.
+///
+/// # Errors
+/// As [`plan`].
+pub fn decompose(
+    graph: &BoundGraph,
+    devices: u32,
+    model: &dyn CostModel,
+    algorithm: Algorithm,
+) -> Result<Decomposition, PlanError> {
+    let candidates: Vec<Vec<Vec<u32>>> = graph
+        .ids()
+        .map(|(node, _)| viable(graph, node, devices))
+        .collect::<Result<_, _>>()?;
+    let space = Space::build(graph, candidates, model);
+    let Solution {
+        assignment,
+        cost,
+        bound,
+    } = match algorithm {
+        Algorithm::Exact => exact::solve(&space.problem, Budget::default()),
+        Algorithm::Linearized => linearized::solve(&space.problem),
+        Algorithm::Exhaustive => exhaustive::solve(&space.problem, EXHAUSTIVE)
+            .ok_or(PlanError::TooManyPlans { limit: EXHAUSTIVE })?,
+    };
+    Ok(Decomposition {
+        vectors: space.read(&assignment),
+        certificate: Certificate {
+            cost,
+            bound,
+            space: "partition vectors".into(),
+        },
+    })
+}
+
+/// The total cost of given vectors: an independent check of a search.
+pub fn evaluate(graph: &BoundGraph, vectors: &[Option<Vec<u32>>], model: &dyn CostModel) -> u128 {
+    let mut total = 0;
+    for (node, vertex) in graph.ids() {
+        let (Some(e), Some(d)) = (vertex.einsum(), &vectors[node.at()]) else {
+            continue;
+        };
+        total += model.vertex(graph, node, d);
+        for (o, operand) in e.operands.iter().enumerate() {
+            let maker = graph.node(operand.node).einsum();
+            if let (Some(maker), Some(made)) = (maker, &vectors[operand.node.at()]) {
+                total += model.edge(graph, node, o, &output_parts(maker, made), d);
+            }
+        }
+    }
+    total
+}
+
+/// The labelling problem, and what its values are.
+struct Space {
+    problem: Problem,
+    variables: Vec<Option<VarId>>,
+    values: Vec<Vec<Vec<u32>>>,
+}
+
+impl Space {
+    fn build(
+        graph: &BoundGraph,
+        mut candidates: Vec<Vec<Vec<u32>>>,
+        model: &dyn CostModel,
+    ) -> Space {
+        let mut problem = Problem::new();
+        let mut variables: Vec<Option<VarId>> = Vec::new();
+        for (node, vertex) in graph.ids() {
+            let Some(e) = vertex.einsum() else {
+                variables.push(None);
+                continue;
+            };
+            let values = &mut candidates[node.at()];
+            let costs = |values: &[Vec<u32>]| -> Vec<u64> {
+                values
+                    .iter()
+                    .map(|d| number(model.vertex(graph, node, d)))
+                    .collect()
+            };
+            *values = undominated(graph, e, std::mem::take(values), &costs);
+            let variable = problem.add_variable(costs(values));
+            variables.push(Some(variable));
+            for (o, operand) in e.operands.iter().enumerate() {
+                let maker = (
+                    variables[operand.node.at()],
+                    graph.node(operand.node).einsum(),
+                );
+                let (Some(from), Some(maker)) = maker else {
+                    continue;
+                };
+                let made = candidates[operand.node.at()]
+                    .iter()
+                    .map(|d| output_parts(maker, d));
+                let (rows, made) = classes(made);
+                let read = candidates[node.at()].iter().map(|d| projection(e, o, d));
+                let (columns, read) = classes(read);
+                let costs: Vec<Vec<u64>> = made
+                    .iter()
+                    .map(|from| {
+                        let cost = |d: &Vec<u32>| number(model.edge(graph, node, o, from, d));
+                        read.iter().map(cost).collect()
+                    })
+                    .collect();
+                let table: Arc<[u64]> = rows
+                    .iter()
+                    .flat_map(|&r| columns.iter().map(move |&c| (r, c)))
+                    .map(|(r, c)| costs[r][c])
+                    .collect();
+                problem.add_edge(from, variable, table);
+            }
+        }
+        Space {
+            problem,
+            variables,
+            values: candidates,
+        }
+    }
+
+    fn read(&self, assignment: &[u32]) -> Vec<Option<Vec<u32>>> {
+        let vector = |(variable, values): (&Option<VarId>, &Vec<Vec<u32>>)| {
+            variable.map(|v| values[assignment[v.at()] as usize].clone())
+        };
+        self.variables
+            .iter()
+            .zip(&self.values)
+            .map(vector)
+            .collect()
+    }
+}
+
+/// A cost as the search counts it; past 64 bits it is merely large.
+fn number(cost: u128) -> u64 {
+    u64::try_from(cost).unwrap_or(super::search::INFEASIBLE - 1)
+}
+
+/// `d` where it decides what is read of an operand, else 1.
+fn projection(e: &EinSum, operand: usize, d: &[u32]) -> Vec<u32> {
+    let mut out = vec![1; d.len()];
+    for index in &e.operands[operand].index {
+        index.visit(&mut |x| {
+            if let Expr::Index(l) = x {
+                out[l.at()] = d[l.at()];
+            }
+        });
+    }
+    out
+}
+
+/// Distinct items in order of appearance, and the number of each given one.
+fn classes<T: Clone + std::hash::Hash + Eq>(
+    items: impl Iterator<Item = T>,
+) -> (Vec<usize>, Vec<T>) {
+    let (mut all, mut ids) = (Vec::new(), HashMap::new());
+    let of = |item: T| {
+        *ids.entry(item).or_insert_with_key(|item| {
+            all.push(item.clone());
+            all.len() - 1
+        })
+    };
+    let numbers = items.map(of).collect();
+    (numbers, all)
+}
+
+/// Of vectors that no edge tells apart, the first of the cheapest; order kept.
+fn undominated(
+    graph: &BoundGraph,
+    e: &EinSum,
+    values: Vec<Vec<u32>>,
+    costs: &dyn Fn(&[Vec<u32>]) -> Vec<u64>,
+) -> Vec<Vec<u32>> {
+    let costs = costs(&values);
+    let seen_by_edges = |d: &Vec<u32>| {
+        let mut seen = vec![output_parts(e, d)];
+        let read = e.operands.iter().enumerate();
+        let read = read.filter(|(_, o)| graph.node(o.node).einsum().is_some());
+        seen.extend(read.map(|(o, _)| projection(e, o, d)));
+        seen
+    };
+    let (numbers, all) = classes(values.iter().map(seen_by_edges));
+    let mut best: Vec<Option<usize>> = vec![None; all.len()];
+    for (x, &class) in numbers.iter().enumerate() {
+        if best[class].is_none_or(|b| costs[x] < costs[b]) {
+            best[class] = Some(x);
+        }
+    }
+    let mut kept: Vec<usize> = best.into_iter().flatten().collect();
+    kept.sort_unstable();
+    kept.into_iter().map(|x| values[x].clone()).collect()
+}
+
+/// Per-node costs of given vectors, for tables: JOIN, AGG and REPART.
+pub fn columns(graph: &BoundGraph, node: NodeId, vectors: &[Option<Vec<u32>>]) -> [u128; 3] {
+    use super::cost::communication::{agg, join, repart};
+    let (Some(e), Some(d)) = (graph.node(node).einsum(), &vectors[node.at()]) else {
+        return [0; 3];
+    };
+    let moved = |(o, operand): (usize, &crate::ein::Operand)| {
+        let maker = graph.node(operand.node).einsum()?;
+        let made = vectors[operand.node.at()].as_ref()?;
+        Some(repart(graph, node, o, &output_parts(maker, made), d))
+    };
+    let moved = e.operands.iter().enumerate().filter_map(moved).sum();
+    [join(graph, node, d), agg(graph, node, d), moved]
+}

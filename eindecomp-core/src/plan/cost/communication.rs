@@ -1,0 +1,325 @@
+//! The cost model `communication`: elements moved when every tile is remote (EinDecomp, arXiv
+//! 2410.02682, §5). With p = ∏ d tuples and n the elements of a tile:
+//!
+//! * JOIN = Σ over tuples and operands of the tile's footprint, Σ_in |in| · ∏_{l ∉ in} d\[l\];
+//! * AGG = |out| · (n_agg − 1), n_agg = ∏ d over reduced labels;
+//! * REPART, from a tensor's tiles to those that a consumer reads: Σ over overlapping pairs of the
+//!   producer tile's elements + Σ over consumer tiles of (k − 1) · its elements, where k producer
+//!   tiles overlap it; 0 if every consumer tile is in the producer's tile of the same key. Graph
+//!   inputs are partitioned beforehand: 0.
+
+use super::CostModel;
+use crate::ein::access::{AccessMap, AxisAccess};
+use crate::ein::{EinSum, LabelId};
+use crate::graph::{BoundGraph, NodeId};
+use crate::plan::layout::{Region, tile_range};
+
+/// The model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Communication;
+
+impl CostModel for Communication {
+    fn name(&self) -> &'static str {
+        "communication/1"
+    }
+
+    fn unit(&self) -> &'static str {
+        "elements"
+    }
+
+    fn vertex(&self, graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
+        join(graph, node, d) + agg(graph, node, d)
+    }
+
+    fn edge(
+        &self,
+        graph: &BoundGraph,
+        node: NodeId,
+        operand: usize,
+        from: &[u32],
+        d: &[u32],
+    ) -> u128 {
+        repart(graph, node, operand, from, d)
+    }
+}
+
+/// JOIN of a vertex; 0 for an input.
+pub fn join(graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
+    let Some(e) = graph.node(node).einsum() else {
+        return 0;
+    };
+    let volume = |o: usize| {
+        let reads = Reads::of(graph, node, o, d);
+        let elsewhere = (0..d.len()).filter(|&l| !reads.indexed[l]);
+        let copies: u128 = elsewhere.map(|l| u128::from(d[l])).product();
+        copies * reads.sum(|axes| axes.iter().map(|a| a.width()).product())
+    };
+    (0..e.operands.len()).map(volume).sum()
+}
+
+/// AGG of a vertex; 0 for an input.
+pub fn agg(graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
+    let Some(r) = graph.node(node).einsum().and_then(|e| e.reduce.as_ref()) else {
+        return 0;
+    };
+    let parts: u128 = r.labels.iter().map(|l| u128::from(d[l.at()])).product();
+    graph.elements(node) as u128 * parts.saturating_sub(1)
+}
+
+/// REPART of one operand; 0 for an operand that is a graph input.
+pub fn repart(graph: &BoundGraph, node: NodeId, operand: usize, from: &[u32], d: &[u32]) -> u128 {
+    let Some(e) = graph.node(node).einsum() else {
+        return 0;
+    };
+    let tensor = e.operands[operand].node;
+    let Some(producer) = graph.node(tensor).einsum() else {
+        return 0;
+    };
+    let owned = |a: &Read| Owned::of(graph, tensor, producer, a, from);
+    let reads = Reads::of(graph, node, operand, d);
+    let mut same = true;
+    reads.each(|a| same &= a.parts == from[a.axis] && owned(a).contains(a));
+    if same {
+        return 0;
+    }
+    let pairs = reads.sum(|axes| axes.iter().map(|a| owned(a).covering()).product());
+    let pieces = reads.sum(|axes| axes.iter().map(|a| owned(a).count() * a.width()).product());
+    let once = reads.sum(|axes| axes.iter().map(Read::width).product());
+    pairs + pieces - once
+}
+
+/// Parts per axis of the tensor that a vertex makes under `d`.
+pub fn output_parts(e: &EinSum, d: &[u32]) -> Vec<u32> {
+    let parts = |axis: &Vec<LabelId>| axis.iter().map(|l| d[l.at()]).product();
+    e.out.iter().map(parts).collect()
+}
+
+/// What one tile of one label reads on one axis.
+struct Read {
+    axis: usize,
+    /// Number of tiles, and which one it is.
+    parts: u32,
+    key: u32,
+    /// Half-open.
+    range: (usize, usize),
+}
+
+impl Read {
+    fn width(&self) -> u128 {
+        (self.range.1 - self.range.0) as u128
+    }
+}
+
+/// What the tiles of a vertex read of one operand. A split label decides the ranges of its own
+/// axes alone, so that sums over tiles are products over labels.
+struct Reads {
+    /// Per group of axes (those that one split label moves; those that none does): per tile.
+    groups: Vec<Vec<Vec<Read>>>,
+    /// Which labels move an axis.
+    indexed: Vec<bool>,
+}
+
+impl Reads {
+    fn of(graph: &BoundGraph, node: NodeId, operand: usize, d: &[u32]) -> Reads {
+        let extents = graph.label_extents(node);
+        let mut reads = Reads {
+            groups: Vec::new(),
+            indexed: vec![false; d.len()],
+        };
+        let Some(e) = graph.node(node).einsum() else {
+            return reads;
+        };
+        let (access, shape) = (
+            AccessMap::of(&e.operands[operand]),
+            graph.shape(e.operands[operand].node),
+        );
+        let mut groups: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
+        for (axis, how) in access.axes.iter().enumerate() {
+            let label = split_label(how, d);
+            match groups.iter_mut().find(|g| g.0 == label) {
+                Some(group) => group.1.push(axis),
+                None => groups.push((label, vec![axis])),
+            }
+        }
+        let whole = Region::whole(extents);
+        for (label, axes) in groups {
+            let parts = label.map_or(1, |l| d[l]);
+            let tile = |key: u32| {
+                let mut tile = whole.clone();
+                if let Some(l) = label {
+                    tile.0[l] = tile_range(extents[l], parts, key);
+                }
+                let footprint = access.footprint(&tile, shape);
+                let read = |&axis: &usize| Read {
+                    axis,
+                    parts,
+                    key,
+                    range: footprint.0[axis],
+                };
+                axes.iter().map(read).collect()
+            };
+            if let Some(l) = label {
+                reads.indexed[l] = true;
+            }
+            reads.groups.push((0..parts).map(tile).collect());
+        }
+        reads
+    }
+
+    /// Σ over tiles of the operand's index space of ∏ over groups of `f`.
+    fn sum(&self, f: impl Fn(&[Read]) -> u128) -> u128 {
+        let group = |tiles: &Vec<Vec<Read>>| tiles.iter().map(|axes| f(axes)).sum::<u128>();
+        self.groups.iter().map(group).product()
+    }
+
+    fn each(&self, f: impl FnMut(&Read)) {
+        self.groups.iter().flatten().flatten().for_each(f);
+    }
+}
+
+/// The label whose tiles decide what is read on an axis: of those in it, the one that is split.
+pub(crate) fn split_label(axis: &AxisAccess, d: &[u32]) -> Option<usize> {
+    match axis {
+        AxisAccess::Bare(l) => Some(l.at()).filter(|&l| d[l] > 1),
+        AxisAccess::Affine { terms, .. } => terms.iter().map(|t| t.0.at()).find(|&l| d[l] > 1),
+        AxisAccess::Data => None,
+    }
+}
+
+/// The producer's tiles that a read touches, on its axis.
+struct Owned {
+    extent: usize,
+    /// Elements per step of the axis' first label.
+    inner: usize,
+    parts: u32,
+    /// First and last tile; none if nothing is read.
+    tiles: Option<(u32, u32)>,
+}
+
+impl Owned {
+    fn of(
+        graph: &BoundGraph,
+        tensor: NodeId,
+        producer: &EinSum,
+        read: &Read,
+        from: &[u32],
+    ) -> Owned {
+        let labels = producer.out[read.axis].split_first();
+        let extents = graph.label_extents(tensor);
+        let (extent, inner) = labels.map_or((1, 1), |(first, rest)| {
+            let inner = rest.iter().map(|l| extents[l.at()]).product();
+            (extents[first.at()], inner)
+        });
+        let parts = from[read.axis];
+        // ⌈k·b/d⌉ ≤ x iff k ≤ x·d/b
+        let tile = |x: usize| (x / inner * parts as usize / extent) as u32;
+        let (lo, hi) = read.range;
+        Owned {
+            extent,
+            inner,
+            parts,
+            tiles: (lo < hi).then(|| (tile(lo), tile(hi - 1))),
+        }
+    }
+
+    fn range(&self, tile: u32) -> (usize, usize) {
+        let (lo, hi) = tile_range(self.extent, self.parts, tile);
+        (lo * self.inner, hi * self.inner)
+    }
+
+    fn count(&self) -> u128 {
+        self.tiles.map_or(0, |(a, b)| u128::from(b - a + 1))
+    }
+
+    /// Elements of all tiles that are touched.
+    fn covering(&self) -> u128 {
+        self.tiles
+            .map_or(0, |(a, b)| (self.range(b).1 - self.range(a).0) as u128)
+    }
+
+    fn contains(&self, read: &Read) -> bool {
+        self.tiles.is_none_or(|t| t == (read.key, read.key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::samples::Sample;
+    use proptest::prelude::*;
+
+    /// a → b, a copy of the same shape.
+    fn copy(shape: &[i64]) -> BoundGraph {
+        let mut g = Sample::default();
+        let labels = &"ijk"[..shape.len()];
+        let spec = format!("{labels}->{labels}");
+        let x = g.data("x", shape);
+        let a = g.einsum("a", &spec, &[x]);
+        let b = g.einsum("b", &spec, &[a]);
+        g.finish(b)
+    }
+
+    fn cost(shape: &[i64], from: &[u32], to: &[u32]) -> u128 {
+        repart(&copy(shape), NodeId(2), 0, from, to)
+    }
+
+    /// The definition, tile by tile.
+    fn literal(shape: &[i64], from: &[u32], to: &[u32]) -> u128 {
+        use crate::plan::layout::Layout;
+        let shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
+        let tiles = |parts: &[u32]| -> Vec<Region> {
+            let count = parts.iter().product::<u32>() as usize;
+            let layout = Layout {
+                parts: parts.to_vec(),
+                devices: vec![0; count],
+            };
+            layout.iter(&shape).map(|t| t.0).collect()
+        };
+        if from == to {
+            return 0;
+        }
+        let mut total = 0;
+        for c in tiles(to) {
+            let overlapping: Vec<Region> = tiles(from)
+                .into_iter()
+                .filter(|p| p.intersect(&c).is_some())
+                .collect();
+            total += overlapping.iter().map(Region::volume).sum::<usize>();
+            total += (overlapping.len() - 1) * c.volume();
+        }
+        total as u128
+    }
+
+    proptest! {
+        #[test]
+        fn repartition_is_its_definition(
+            axes in prop::collection::vec((1i64..13).prop_flat_map(|n| {
+                (Just(n), 1..=n as u32, 1..=n as u32)
+            }), 1..=3)
+        ) {
+            let shape: Vec<i64> = axes.iter().map(|a| a.0).collect();
+            let from: Vec<u32> = axes.iter().map(|a| a.1).collect();
+            let to: Vec<u32> = axes.iter().map(|a| a.2).collect();
+            prop_assert_eq!(cost(&shape, &from, &to), literal(&shape, &from, &to));
+        }
+    }
+
+    #[test]
+    fn a_diagonal_reads_only_its_tiles() {
+        let mut g = Sample::default();
+        let x = g.data("x", &[8, 8]);
+        let a = g.einsum("a", "ij->ij", &[x]);
+        let t = g.einsum("t", "ii->i", &[a]);
+        let g = g.finish(t);
+        assert_eq!(join(&g, NodeId(2), &[4]), 4 * 2 * 2);
+        assert_eq!(repart(&g, NodeId(2), 0, &[4, 4], &[4]), 0);
+        // each of 4 tiles of 2 × 2 is in one producer tile of 2 × 8
+        assert_eq!(repart(&g, NodeId(2), 0, &[4, 1], &[4]), 4 * 16);
+    }
+
+    #[test]
+    fn nothing_moves_on_one_device() {
+        assert_eq!(cost(&[5, 7], &[1, 1], &[1, 1]), 0);
+        assert_eq!(cost(&[0, 7], &[1, 7], &[1, 1]), 0);
+    }
+}

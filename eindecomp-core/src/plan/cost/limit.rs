@@ -1,0 +1,219 @@
+//! What no partition vector can beat: a lower bound on JOIN + AGG of a vertex.
+//!
+//! For any vertex, JOIN + AGG = p · Σ_j (tile footprint of array j, output included) − |out|. With
+//! V points of iteration, p tuples of V/p points each read at least
+//! GP(F) = min Σ_j ∏_{l ∈ S_j} t_l subject to ∏ t_l = F and 1 ≤ t_l ≤ b_l, F = V/p: a geometric
+//! program, convex in log t. So p · GP(V/p) − |out| bounds the vertex and the sum over vertices the
+//! graph. For a matrix product it equals the memory-independent bounds of Al Daas et al. (arXiv
+//! 2205.13407).
+
+use crate::ein::LabelId;
+use crate::ein::access::{AccessMap, AxisAccess, splittable};
+use crate::graph::{BoundGraph, NodeId};
+use crate::plan::layout::Region;
+
+/// Sweeps over all pairs of labels; the bound is valid after any number of them.
+const SWEEPS: usize = 200;
+/// Halvings of one step.
+const HALVINGS: usize = 60;
+/// Relative gap at which the descent ends, and the room given to rounding.
+const GAP: f64 = 1e-10;
+
+/// A lower bound on JOIN + AGG of a vertex decomposed into `tuples` tuples; 0 for an input.
+pub fn vertex_limit(graph: &BoundGraph, node: NodeId, tuples: u32) -> u128 {
+    let Some(e) = graph.node(node).einsum() else {
+        return 0;
+    };
+    let extents = graph.label_extents(node);
+    if extents.contains(&0) {
+        return 0;
+    }
+    let free: Vec<usize> = splittable(e, extents)
+        .iter()
+        .enumerate()
+        .filter_map(|(l, &ok)| (ok && extents[l] > 1).then_some(l))
+        .collect();
+    let whole = Region::whole(extents);
+    let mut program = Program {
+        room: free.iter().map(|&l| (extents[l] as f64).ln()).collect(),
+        total: 0.0,
+        terms: Vec::new(),
+    };
+    program.total = program.room.iter().sum::<f64>() - f64::from(tuples).ln();
+    for operand in &e.operands {
+        let access = AccessMap::of(operand);
+        let volume = access.footprint(&whole, graph.shape(operand.node)).volume();
+        let labels = access.axes.iter().filter_map(|a| moved_by(a, &free));
+        program.add(volume, labels, extents, &free);
+    }
+    let out = e.out.iter().filter_map(|axis| axis.first());
+    let out = out.map(|l: &LabelId| l.at()).filter(|l| free.contains(l));
+    program.add(graph.elements(node), out, extents, &free);
+    let least = program.bound() * f64::from(tuples) * (1.0 - GAP);
+    (least.max(0.0) as u128).saturating_sub(graph.elements(node) as u128)
+}
+
+/// The label that may split what is read on an axis.
+fn moved_by(axis: &AxisAccess, free: &[usize]) -> Option<usize> {
+    match axis {
+        AxisAccess::Bare(l) => Some(l.at()).filter(|l| free.contains(l)),
+        AxisAccess::Affine { terms, .. } => {
+            terms.iter().map(|t| t.0.at()).find(|l| free.contains(l))
+        }
+        AxisAccess::Data => None,
+    }
+}
+
+/// min Σ_j exp(c_j + a_j · s), Σ s = total, 0 ≤ s ≤ room.
+struct Program {
+    room: Vec<f64>,
+    total: f64,
+    /// c_j and a_j.
+    terms: Vec<(f64, Vec<f64>)>,
+}
+
+impl Program {
+    /// An array of `volume` elements, of which a tile takes the part t_l / b_l along each label.
+    fn add(
+        &mut self,
+        volume: usize,
+        labels: impl Iterator<Item = usize>,
+        extents: &[usize],
+        free: &[usize],
+    ) {
+        if volume == 0 {
+            return;
+        }
+        let (mut constant, mut powers) = ((volume as f64).ln(), vec![0.0; free.len()]);
+        for l in labels {
+            if let Some(at) = free.iter().position(|&f| f == l) {
+                constant -= (extents[l] as f64).ln();
+                powers[at] += 1.0;
+            }
+        }
+        self.terms.push((constant, powers));
+    }
+
+    fn value(&self, s: &[f64]) -> f64 {
+        self.parts(s).sum()
+    }
+
+    fn parts<'a>(&'a self, s: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
+        self.terms.iter().map(move |(constant, powers)| {
+            let dot: f64 = powers.iter().zip(s).map(|(a, s)| a * s).sum();
+            (constant + dot).exp()
+        })
+    }
+
+    fn gradient(&self, s: &[f64]) -> Vec<f64> {
+        let mut gradient = vec![0.0; s.len()];
+        for (value, (_, powers)) in self.parts(s).zip(&self.terms) {
+            for (g, a) in gradient.iter_mut().zip(powers) {
+                *g += a * value;
+            }
+        }
+        gradient
+    }
+
+    /// A lower bound on the minimum: descent by pairs of labels, then the tangent's minimum over
+    /// the polytope, which no convex function goes below.
+    fn bound(&self) -> f64 {
+        let room: f64 = self.room.iter().sum();
+        if self.total <= 0.0 || room <= 0.0 {
+            // more tuples than points, or nothing to choose: the smallest tile there is
+            return self.value(&vec![0.0; self.room.len()]);
+        }
+        let mut s: Vec<f64> = self.room.iter().map(|r| r * (self.total / room)).collect();
+        let mut best = self.tangent(&s);
+        for _ in 0..SWEEPS {
+            if best >= self.value(&s) * (1.0 - GAP) {
+                break;
+            }
+            for i in 0..s.len() {
+                for j in 0..i {
+                    self.exchange(&mut s, i, j);
+                }
+            }
+            best = best.max(self.tangent(&s));
+        }
+        best
+    }
+
+    /// The best step between two labels, their sum kept.
+    fn exchange(&self, s: &mut [f64], i: usize, j: usize) {
+        let sum = s[i] + s[j];
+        let (mut lo, mut hi) = ((sum - self.room[j]).max(0.0), sum.min(self.room[i]));
+        for _ in 0..HALVINGS {
+            (s[i], s[j]) = ((lo + hi) / 2.0, sum - (lo + hi) / 2.0);
+            let gradient = self.gradient(s);
+            if gradient[i] > gradient[j] {
+                hi = s[i];
+            } else {
+                lo = s[i];
+            }
+        }
+    }
+
+    fn tangent(&self, s: &[f64]) -> f64 {
+        let gradient = self.gradient(s);
+        let mut order: Vec<usize> = (0..s.len()).collect();
+        order.sort_by(|&a, &b| gradient[a].total_cmp(&gradient[b]));
+        let (mut left, mut least) = (self.total, self.value(s));
+        for l in order {
+            let take = left.min(self.room[l]);
+            left -= take;
+            least += gradient[l] * (take - s[l]);
+        }
+        least
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::cost::communication::{agg, join};
+    use crate::plan::partition::viable;
+    use crate::plan::samples::{matmul, transformer};
+
+    const Z: NodeId = NodeId(2);
+
+    fn best(graph: &BoundGraph, node: NodeId, p: u32) -> u128 {
+        let cost = |d: Vec<u32>| join(graph, node, &d) + agg(graph, node, &d);
+        viable(graph, node, p)
+            .unwrap()
+            .into_iter()
+            .map(cost)
+            .min()
+            .unwrap()
+    }
+
+    /// PLANNING, section 3: Z[i,k] = Σ_j X[i,j] Y[j,k].
+    #[test]
+    fn matrix_products_match_the_table() {
+        for (i, j, k, p, cost, ratio) in [
+            (4096, 4096, 4096, 8, 83_886_080, "1.0000"),
+            (4096, 4096, 4096, 16, 117_440_512, "1.0672"),
+            (65536, 1024, 256, 8, 69_206_016, "1.0000"),
+            (65536, 1024, 256, 64, 83_886_080, "1.0000"),
+            (65536, 1024, 256, 4096, 318_767_104, "1.0527"),
+            (8192, 28672, 8192, 1024, 4_764_729_344, "1.0334"),
+        ] {
+            let g = matmul(i, j, k);
+            assert_eq!(best(&g, Z, p), cost);
+            let bound = vertex_limit(&g, Z, p);
+            assert!(bound <= cost);
+            assert_eq!(format!("{:.4}", cost as f64 / bound as f64), ratio);
+        }
+    }
+
+    #[test]
+    fn no_vector_beats_it() {
+        let g = transformer(1, [2, 12, 4, 6, 40]);
+        for p in [1, 2, 3, 4, 6, 8] {
+            for (node, vertex) in g.ids().filter(|(_, n)| n.einsum().is_some()) {
+                let limit = vertex_limit(&g, node, p);
+                assert!(limit <= best(&g, node, p), "{} {p}", vertex.name);
+            }
+        }
+    }
+}
