@@ -110,6 +110,15 @@ impl GraphBuilder {
         }
     }
 
+    /// No nodes, but the numbered literals and clauses of `graph`: what a pass starts from.
+    pub fn like(graph: &EinGraph) -> GraphBuilder {
+        GraphBuilder {
+            slots: graph.slots.clone(),
+            clauses: graph.clauses.clone(),
+            ..GraphBuilder::default()
+        }
+    }
+
     /// Adds an input.
     ///
     /// # Errors
@@ -146,6 +155,11 @@ impl GraphBuilder {
         }
         self.slots.push(value);
         Expr::Slot(self.slots.len() as u32 - 1, dtype)
+    }
+
+    /// The next numbered literal, as dumps list them.
+    pub(super) fn push_slot(&mut self, value: Value) {
+        self.slots.push(value);
     }
 
     /// Adds an EinSum.

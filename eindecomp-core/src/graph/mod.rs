@@ -2,16 +2,27 @@
 //!
 //! * `builder`-style construction: [`GraphBuilder`];
 //! * numbered rules: [`verify`](EinGraph::verify) in `verify.rs`;
-//! * text: `display.rs` prints, `parse.rs` reads the same dump back;
+//! * text: `display.rs` prints, `parse.rs` (tokens: `lex.rs`) reads the same dump back;
 //! * `canon.rs`: the α-renamed form that plan keys are made of;
 //! * `bind.rs`: [`BoundGraph`], every extent a number;
-//! * `einsum_str.rs`: `graph.einsum("bhld,bhmd->bhlm", &[q, k])`.
+//! * `einsum_str.rs`: `graph.einsum_str("bhld,bhmd->bhlm", &[q, k])`.
 
 mod bind;
 mod builder;
+mod canon;
+mod display;
+mod einsum_str;
+mod lex;
+mod parse;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+mod verify;
 
 pub use bind::{BindError, BoundGraph};
 pub use builder::{GraphBuilder, GraphError};
+pub use einsum_str::{EinsumStrError, EinsumStrErrorKind};
+pub use parse::{ParseError, ParseErrorKind};
+pub use verify::Violation;
 
 use std::sync::Arc;
 

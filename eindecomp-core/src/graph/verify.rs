@@ -1,0 +1,156 @@
+//! The rules of an EinGraph. [`GraphBuilder`](super::GraphBuilder) keeps them as it goes; passes
+//! and files are checked again.
+//!
+//! 1. The EinSum is one: every label is once in the output or among the reduced ones, in that
+//!    order; there are reduced labels iff there is an aggregation; operand numbers exist, and a
+//!    gather goes through earlier ones.
+//! 2. It fits the nodes before it: operands precede uses, one integer index per axis, a bare
+//!    index has the axis' extent (or the access an `else`); functions, filter and aggregation fit
+//!    the element types, and the result can be stored.
+//! 3. The node's shape and element type are those of its EinSum.
+//! 4. Inputs have different names.
+//! 5. There is an output; outputs exist and have different names.
+//! 6. Symbols are identifiers, possibly joined by `::`.
+//! 7. A pin names a label of its node, and asks for at least one part.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::builder::check;
+use super::{EinGraph, GraphError, Node, NodeId, Op, Pin};
+use crate::ein::{EinSum, EinSumError};
+
+/// A rule of this module that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Violation {
+    /// Rule 1.
+    #[error("rule 1: {node} `{name}`: {source}")]
+    EinSum {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: Arc<str>,
+        /// What is wrong.
+        source: EinSumError,
+    },
+    /// Rules 2, 4 and 5.
+    #[error("rule {rule}: {source}")]
+    Graph {
+        /// Number of the rule.
+        rule: u8,
+        /// What is wrong.
+        source: GraphError,
+    },
+    /// Rule 3.
+    #[error("rule 3: {node} `{name}` does not have its EinSum's shape and element type")]
+    Result {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// Rule 6.
+    #[error("rule 6: `{0}` cannot be the name of a dim")]
+    Symbol(Arc<str>),
+    /// Rule 7.
+    #[error("rule 7: {node} `{name}`: a pin splits `{label}` in {parts}")]
+    Pin {
+        /// The node.
+        node: NodeId,
+        /// Its name.
+        name: Arc<str>,
+        /// The label that the pin names.
+        label: Arc<str>,
+        /// The parts that it asks for.
+        parts: u32,
+    },
+}
+
+impl EinGraph {
+    /// Checks every rule.
+    ///
+    /// # Errors
+    /// All that do not hold, in node order.
+    pub fn verify(&self) -> Result<(), Vec<Violation>> {
+        let mut found = Vec::new();
+        let mut inputs = BTreeSet::new();
+        for (id, node) in self.ids() {
+            match &node.op {
+                Op::Input(_) => {
+                    if !inputs.insert(&node.name) {
+                        found.push(Violation::Graph {
+                            rule: 4,
+                            source: GraphError::Duplicate(node.name.clone()),
+                        });
+                    }
+                }
+                Op::EinSum(e) => self.verify_einsum(id, node, e, &mut found),
+            }
+        }
+        let mut outputs = BTreeSet::new();
+        let mut rule5 = |source| found.push(Violation::Graph { rule: 5, source });
+        for output in self.outputs() {
+            if !outputs.insert(&output.name) {
+                rule5(GraphError::Duplicate(output.name.clone()));
+            }
+            if output.node.at() >= self.nodes().len() {
+                rule5(GraphError::NoNode {
+                    statement: output.name.clone(),
+                    node: output.node,
+                });
+            }
+        }
+        if outputs.is_empty() {
+            rule5(GraphError::NoOutput);
+        }
+        let symbols = self.symbols();
+        found.extend(
+            symbols
+                .into_iter()
+                .filter(|s| !s.split("::").all(is_identifier))
+                .map(Violation::Symbol),
+        );
+        if found.is_empty() { Ok(()) } else { Err(found) }
+    }
+
+    fn verify_einsum(&self, id: NodeId, node: &Node, e: &EinSum, found: &mut Vec<Violation>) {
+        let name = || node.name.clone();
+        if let Err(source) = EinSum::new(e.clone().into_spec()) {
+            found.push(Violation::EinSum {
+                node: id,
+                name: name(),
+                source,
+            });
+            return;
+        }
+        if let Err(source) = check(&self.nodes()[..id.at()], self.slots().len(), &node.name, e) {
+            found.push(Violation::Graph { rule: 2, source });
+        }
+        if node.shape != e.shape() || node.dtype != e.dtype {
+            found.push(Violation::Result {
+                node: id,
+                name: name(),
+            });
+        }
+        for pin in &node.pins {
+            if let Pin::Split(label, parts) = pin
+                && (*parts == 0 || e.labels.iter().all(|l| l.name != *label))
+            {
+                found.push(Violation::Pin {
+                    node: id,
+                    name: name(),
+                    label: label.clone(),
+                    parts: *parts,
+                });
+            }
+        }
+    }
+}
+
+/// A letter or `_`, then letters, digits and `_`.
+pub(super) fn is_identifier(name: &str) -> bool {
+    let mut chars = name.chars();
+    chars.next().is_some_and(|c| c.is_alphabetic() || c == '_')
+        && chars.all(|c| c.is_alphanumeric() || c == '_')
+}
