@@ -1,0 +1,3 @@
+//! Backends: what runs kernels.
+
+pub mod cpu;
