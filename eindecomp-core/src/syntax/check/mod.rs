@@ -2,16 +2,113 @@
 //!
 //! Every error has a place and a code; what follows from an error is not reported again: the
 //! variable it would have defined is poisoned.
+//!
+//! * `types`: extents as polynomials, structs, signatures;
+//! * `body`: statements and variables; `calls`: blocks calling blocks;
+//! * `expr`, `access`, `reduce`: expressions; `dtype`: their element types;
+//! * `extents`: what indices run over; `ranges`: accesses in bounds; `prove`: the facts for both.
 
+mod access;
+mod body;
+mod calls;
+mod dtype;
+mod expr;
+mod extents;
+mod names;
 mod prove;
+mod ranges;
+mod reduce;
 mod tree;
+mod types;
 
 pub use tree::*;
 
-use super::ast::Program;
+use std::collections::BTreeSet;
+
+use super::ast::{Block as AstBlock, ExprKind, Item, Program, Stmt as AstStmt, StmtKind};
+use super::diag::{Code, Diag};
 
 /// Checks a program.
 pub fn check_program(program: &Program) -> Checked {
-    let _ = program;
-    Checked::default()
+    let mut checked = Checked::default();
+    types::items(program, &mut checked);
+    let blocks: Vec<&AstBlock> = program
+        .items
+        .iter()
+        .filter_map(|item| match item {
+            Item::Block(block) => Some(block),
+            _ => None,
+        })
+        .collect();
+    for block in callees_first(&blocks, &mut checked.errors) {
+
+        let Some(at) = checked.blocks.iter().position(|b| b.name == block.head.name) else {
+            continue;
+        };
+        let items = body::Items::of(program, &checked);
+        let (done, errors, warnings) = body::check(block, &checked.blocks[at], &items);
+        checked.blocks[at] = done;
+        checked.errors.extend(errors);
+        checked.warnings.extend(warnings);
+    }
+    checked.errors.sort_by_key(|diag| (diag.primary, diag.code));
+    checked.errors.dedup();
+    checked.warnings.sort_by_key(|warning| warning.span);
+    checked.warnings.dedup();
+    checked
+}
+
+/// The blocks such that each comes after those it calls; one that calls itself is reported and
+/// left out.
+fn callees_first<'a>(blocks: &[&'a AstBlock], errors: &mut Vec<Diag>) -> Vec<&'a AstBlock> {
+    let calls: Vec<Vec<usize>> = blocks
+        .iter()
+        .map(|block| {
+            let mut names = BTreeSet::new();
+            called(&block.stmts, &mut names);
+            (0..blocks.len()).filter(|&i| names.contains(blocks[i].head.name.as_str())).collect()
+        })
+        .collect();
+    let (mut order, mut left): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..blocks.len()).collect());
+    loop {
+        let ready = |i: &usize| calls[*i].iter().all(|callee| order.contains(callee));
+        let Some(at) = left.iter().position(ready) else { break };
+        order.push(left.remove(at));
+    }
+    let reaches = |from: usize| {
+        let (mut seen, mut stack) = (BTreeSet::new(), calls[from].clone());
+        while let Some(next) = stack.pop() {
+            if seen.insert(next) {
+                stack.extend(&calls[next]);
+            }
+        }
+        seen.contains(&from)
+    };
+    for at in left {
+        let name = &blocks[at].head.name;
+        if reaches(at) {
+            let text = format!("block `{name}` calls itself");
+            errors.push(Diag::new(Code::Recursion, name.span, text));
+        }
+    }
+    order.into_iter().map(|at| blocks[at]).collect()
+}
+
+/// Names of everything that statements call.
+fn called<'a>(stmts: &'a [AstStmt], names: &mut BTreeSet<&'a str>) {
+    for stmt in stmts {
+        let path = match &stmt.kind {
+            StmtKind::Let { value, .. } => match &value.kind {
+                ExprKind::Call { path, .. } => path,
+                _ => continue,
+            },
+            StmtKind::Carry { path, .. } => path,
+            StmtKind::For { body, .. } => {
+                called(body, names);
+                continue;
+            }
+            StmtKind::Store { .. } | StmtKind::Error(_) => continue,
+        };
+        names.extend(path.as_ident().map(|name| name.as_str()));
+    }
 }

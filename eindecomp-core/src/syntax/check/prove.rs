@@ -4,7 +4,7 @@
 //! cancelling its negative terms one after the other with a fact (each `f ≥ 0`), a multiple of it,
 //! or a bound of a quotient or remainder; integers round: `k·d ≥ 1 - k` suffices.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::ein::Dim;
@@ -114,20 +114,12 @@ impl Facts {
                     return Dim::from(0);
                 }
                 let (_, rest) = split(&a, &b);
-                if rest == a {
-                    a.rem(&b)
-                } else {
-                    self.small(&rest, &b).1
-                }
+                if rest == a { a.rem(&b) } else { self.small(&rest, &b).1 }
             }
             Atom::Div(a, b) => {
                 let (a, b) = (self.normal(a), self.normal(b));
                 let (quotient, rest) = split(&a, &b);
-                if rest == a {
-                    a.floor_div(&b)
-                } else {
-                    &quotient + &self.small(&rest, &b).0
-                }
+                if rest == a { a.floor_div(&b) } else { &quotient + &self.small(&rest, &b).0 }
             }
         }
     }
@@ -145,13 +137,9 @@ impl Facts {
         let mut out = d.clone();
         for (a, b) in &self.divides {
             let quotient = a.floor_div(b);
-            let Some(product) = single(&(&quotient * b)) else {
-                continue;
-            };
+            let Some(product) = single(&(&quotient * b)) else { continue };
             for (monomial, coefficient) in d.terms() {
-                let Some(rest) = without(monomial, &product.0) else {
-                    continue;
-                };
+                let Some(rest) = without(monomial, &product.0) else { continue };
                 if coefficient % product.1 != 0 {
                     continue;
                 }
@@ -190,18 +178,15 @@ impl Facts {
 
     /// Does `d ≥ 0` follow?
     pub(super) fn nonneg(&self, d: &Dim) -> bool {
-        let mut search = Search {
-            facts: self,
-            seen: HashSet::new(),
-            steps: STEPS,
-        };
+        let mut search = Search { facts: self, known: HashMap::new(), steps: STEPS };
         search.prove(&self.normal(d), DEPTH)
     }
 }
 
 struct Search<'a> {
     facts: &'a Facts,
-    seen: HashSet<Dim>,
+    /// Goals tried; one that is being tried counts as not proved.
+    known: HashMap<Dim, bool>,
     steps: usize,
 }
 
@@ -210,10 +195,20 @@ impl Search<'_> {
         if let Some(c) = goal.as_const() {
             return c >= 0;
         }
-        if self.steps == 0 || !self.seen.insert(goal.clone()) {
+        if let Some(known) = self.known.get(goal) {
+            return *known;
+        }
+        if self.steps == 0 {
             return false;
         }
         self.steps -= 1;
+        self.known.insert(goal.clone(), false);
+        let proved = self.combine(goal, depth);
+        self.known.insert(goal.clone(), proved);
+        proved
+    }
+
+    fn combine(&mut self, goal: &Dim, depth: usize) -> bool {
         // Each negative term needs a fact, so it is enough to try the facts for one of them: that
         // of highest degree, since the constant may vanish on the way.
         let negative = goal
@@ -221,27 +216,18 @@ impl Search<'_> {
             .filter(|(m, c)| *c < 0 || !self.monomial_nonneg(m, depth))
             .map(|(m, c)| (m.to_vec(), c))
             .max_by_key(|(m, _)| m.len());
-        let Some((monomial, coefficient)) = negative else {
-            return true;
-        };
+        let Some((monomial, coefficient)) = negative else { return true };
         if depth == 0 {
             return false;
         }
-        let facts: Vec<Dim> = self
-            .facts
-            .nonneg
-            .iter()
-            .cloned()
-            .chain(atom_facts(goal))
-            .collect();
+        let facts: Vec<Dim> =
+            self.facts.nonneg.iter().cloned().chain(atom_facts(goal)).collect();
         for fact in &facts {
             for (theirs, by) in fact.terms() {
                 if (by < 0) != (coefficient < 0) {
                     continue;
                 }
-                let Some(rest) = without(&monomial, theirs) else {
-                    continue;
-                };
+                let Some(rest) = without(&monomial, theirs) else { continue };
                 if !rest.iter().all(|a| matches!(a, Atom::Sym(_))) {
                     continue;
                 }
@@ -303,10 +289,7 @@ fn as_remainder(d: &Dim) -> Option<(Dim, Dim)> {
 fn single(d: &Dim) -> Option<(Vec<Atom>, i64)> {
     let mut terms = d.terms();
     let (monomial, coefficient) = terms.next()?;
-    terms
-        .next()
-        .is_none()
-        .then(|| (monomial.to_vec(), coefficient))
+    terms.next().is_none().then(|| (monomial.to_vec(), coefficient))
 }
 
 /// `monomial / factor`, if it divides.
@@ -362,27 +345,15 @@ mod tests {
     fn divisibility_makes_quotients_exact() {
         let (d, h, e) = (sym("D"), sym("H"), sym("E"));
         let mut facts = Facts::default();
-        assert!(matches!(
-            facts.equality(&(&h * &d.floor_div(&h)), &d),
-            Equality::Unknown
-        ));
+        assert!(matches!(facts.equality(&(&h * &d.floor_div(&h)), &d), Equality::Unknown));
         facts.assume(&d.rem(&h), CmpOp::Eq, &int(0));
         facts.assume(&e, CmpOp::Eq, &d.floor_div(&h));
         assert!(matches!(facts.equality(&(&h * &e), &d), Equality::Equal));
-        assert!(matches!(
-            facts.equality(&(&(&h * &e) + &int(1)), &d),
-            Equality::Differ
-        ));
+        assert!(matches!(facts.equality(&(&(&h * &e) + &int(1)), &d), Equality::Differ));
         facts.assume(&e.rem(&int(2)), CmpOp::Eq, &int(0));
         let half = e.floor_div(&int(2));
-        assert!(matches!(
-            facts.equality(&(&half * &int(2)), &e),
-            Equality::Equal
-        ));
-        assert!(matches!(
-            facts.equality(&(&(&half * &int(2)) * &h), &d),
-            Equality::Equal
-        ));
+        assert!(matches!(facts.equality(&(&half * &int(2)), &e), Equality::Equal));
+        assert!(matches!(facts.equality(&(&(&half * &int(2)) * &h), &d), Equality::Equal));
     }
 
     #[test]

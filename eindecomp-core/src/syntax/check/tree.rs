@@ -69,7 +69,7 @@ pub struct Block {
     pub clauses: Vec<Clause>,
     /// What must hold of Rust consts alone, known when they are evaluated.
     pub obligations: Vec<Clause>,
-    /// The Rust consts it mentions (its own, not its callees'), each once, keyed by its text.
+    /// The Rust consts that it or a signature of its callees mentions, keyed by their text.
     pub consts: BTreeMap<Arc<str>, Path>,
     /// Calls of blocks outside this program, in order.
     pub foreign: Vec<ForeignCall>,

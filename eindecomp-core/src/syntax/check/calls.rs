@@ -1,0 +1,415 @@
+//! Calls of blocks: dims solved from the arguments, extents and clauses proved.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::body::BodyCx;
+use super::dtype::{fix, flex};
+use super::expr::StmtCx;
+use super::names::nearest;
+use super::prove::Equality;
+use super::tree::{
+    Argument, Block, Call, Callee, Clause, Expr, ExprKind, ForeignCall, Origin, ParamRole, Stmt,
+    TensorType, Type, VarId,
+};
+use crate::ein::dim::Atom;
+use crate::ein::{Dim, ScalarFn};
+use crate::syntax::ast::{self, CmpOp, Ident, Pattern, RType};
+use crate::syntax::diag::{Code, Diag};
+use crate::syntax::token::Span;
+
+/// A callee with its arguments, and the types of its results.
+type Made = (Callee, Vec<Argument>, Vec<Type>);
+
+impl BodyCx<'_> {
+    /// `let y: T = f(x);`
+    pub(super) fn let_call(
+        &mut self,
+        pat: &Pattern,
+        mutable: bool,
+        ty: Option<&RType>,
+        path: &ast::Path,
+        args: &[ast::Expr],
+        span: Span,
+    ) -> Option<Stmt> {
+        let name = path.to_string();
+        let local = self.items.blocks.contains(&*name);
+        if !local && self.is_function(&name) {
+            let text = format!("`{}` needs its indices on the left", pat.names[0]);
+            let diag = Diag::new(Code::Pattern, pat.span, text);
+            let help = format!("`{name}` works on elements: `let {}[i] = {name}(x[i]);`", pat.names[0]);
+            self.errors.push(diag.help(help));
+            return None;
+        }
+        if !local && ty.is_none() {
+            self.errors.push(self.unknown_block(path));
+            return None;
+        }
+        let annotated = match ty {
+            None => None,
+            Some(ty) => Some((self.annotation(ty)?, ty.span)),
+        };
+        let (callee, args, results) = if local {
+            let made = self.local_call(&name, path, args)?;
+            if let Some((declared, at)) = &annotated {
+                self.same_types(declared, &made.2, *at, Code::CallAnnotation)?;
+            }
+            made
+        } else {
+            let (results, at) = annotated?;
+            self.foreign_call(path, args, results, at)?
+        };
+        if results.len() != pat.names.len() {
+            let text = format!("`{name}` has {} results, but {} names are bound", results.len(), pat.names.len());
+            self.errors.push(Diag::new(Code::Pattern, pat.span, text));
+            return None;
+        }
+        let mut targets = Vec::new();
+        for (target, ty) in pat.names.iter().zip(results) {
+            targets.push((target.as_str() != "_").then(|| self.define(target, Some(ty), mutable)));
+        }
+        Some(Stmt::Call(Call { targets, callee, args, span }))
+    }
+
+    /// `x = f(x);`
+    pub(super) fn carry(
+        &mut self,
+        targets: &[Ident],
+        path: &ast::Path,
+        args: &[ast::Expr],
+        span: Span,
+    ) -> Option<Stmt> {
+        let name = path.to_string();
+        let mut vars = Vec::new();
+        for target in targets {
+            let var = self.lookup_or_report(target)?;
+            let known = &self.vars[var.at()];
+            if !known.mutable && known.ty.is_some() {
+                let text = format!("`{target}` is assigned, but not declared `mut`");
+                let diag = Diag::new(Code::NotMutable, target.span, text)
+                    .secondary(known.span, "declared here")
+                    .help(format!("`let mut {target}`"));
+                self.errors.push(diag);
+                return None;
+            }
+            vars.push(var);
+        }
+        let carried: Option<Vec<Type>> =
+            vars.iter().map(|v: &VarId| self.vars[v.at()].ty.clone()).collect();
+        let (callee, args, results) = if self.items.blocks.contains(&*name) {
+            self.local_call(&name, path, args)?
+        } else if self.is_function(&name) {
+            self.errors.push(self.unknown_block(path));
+            return None;
+        } else {
+            let at = targets.iter().map(|t| t.span).reduce(Span::join)?;
+            self.foreign_call(path, args, carried.clone()?, at)?
+        };
+        let carried = carried?;
+        if results.len() != carried.len() {
+            let text = format!("`{name}` has {} results, but {} names are assigned", results.len(), carried.len());
+            self.errors.push(Diag::new(Code::Pattern, span, text));
+            return None;
+        }
+        for ((var, old), new) in vars.iter().zip(&carried).zip(&results) {
+            if !self.same_type(old, new, path.span) {
+                let known = &self.vars[var.at()];
+                let text = format!("`{}` is `{old}`, but would become `{new}`", known.name);
+                let diag = Diag::new(Code::CarriedType, path.span, text);
+                self.errors.push(diag.secondary(known.span, "declared here"));
+                return None;
+            }
+        }
+        let targets = vars.into_iter().map(Some).collect();
+        Some(Stmt::Call(Call { targets, callee, args, span }))
+    }
+
+    fn is_function(&self, name: &str) -> bool {
+        self.items.scalars.contains_key(name)
+            || (1..=3).any(|n| {
+                ScalarFn::from_name(name, n).is_some_and(|f| f.row().symbol.is_none())
+            })
+    }
+
+    fn unknown_block(&self, path: &ast::Path) -> Diag {
+        let text = format!("there is no block `{path}` in this `ein!`");
+        let diag = Diag::new(Code::UnknownFunction, path.span, text);
+        match nearest(&path.to_string(), self.items.blocks.iter().copied()) {
+            Some(meant) => diag.help(format!("did you mean `{meant}`?")),
+            None => diag.help("if it is imported, annotate its result: `let y: f32[…] = …`"),
+        }
+    }
+
+    /// An argument with its type, if it has one: literals take theirs from the parameter.
+    fn argument(&mut self, arg: &ast::Expr) -> Option<(Argument, Type)> {
+        let inner = match &arg.kind {
+            ast::ExprKind::Paren(inner) => inner,
+            _ => arg,
+        };
+        if let ast::ExprKind::Name(place) = &inner.kind {
+            let place = self.place(place)?;
+            let ty = place.ty.clone();
+            if self.vars[place.var.at()].role == Some(ParamRole::Host) {
+                let dtype = ty.tensor()?.dtype;
+                let value = Expr { kind: ExprKind::Host(place.var), dtype, span: arg.span };
+                return Some((Argument::Value(value), ty));
+            }
+            return Some((Argument::Place(place), ty));
+        }
+        let literal = match &inner.kind {
+            ast::ExprKind::Lit(_) => true,
+            ast::ExprKind::Unary(ast::UnaryOp::Neg, e) => matches!(e.kind, ast::ExprKind::Lit(_)),
+            _ => false,
+        };
+        if !literal {
+            let text = "an argument is a name, a field, or a literal or host value";
+            let diag = Diag::new(Code::Argument, arg.span, text);
+            self.errors.push(diag.help(format!("give it a name: `let t[…] = {arg};`")));
+            return None;
+        }
+        let (mut cx, _) = StmtCx::new(self, &[])?;
+        let value = cx.expr(inner)?;
+        let ty = Type::Tensor(TensorType { dtype: value.dtype, axes: Vec::new() });
+        Some((Argument::Value(value), ty))
+    }
+
+    fn arguments(&mut self, args: &[ast::Expr]) -> Option<Vec<(Argument, Type)>> {
+        let made: Vec<_> = args.iter().map(|arg| self.argument(arg)).collect();
+        made.into_iter().collect()
+    }
+
+    fn foreign_call(
+        &mut self,
+        path: &ast::Path,
+        args: &[ast::Expr],
+        results: Vec<Type>,
+        results_span: Span,
+    ) -> Option<Made> {
+        let made = self.arguments(args)?;
+        let (arguments, types): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+        self.block.foreign.push(ForeignCall {
+            path: path.clone(),
+            args: types,
+            arg_spans: args.iter().map(|a| a.span).collect(),
+            results: results.clone(),
+            results_span,
+        });
+        Some((Callee::Foreign(self.block.foreign.len() - 1), arguments, results))
+    }
+
+    fn local_call(&mut self, name: &str, path: &ast::Path, args: &[ast::Expr]) -> Option<Made> {
+        let made = self.arguments(args);
+        let callee = self.items.checked.block(name)?.clone();
+        let mut made = made?;
+        if made.len() != callee.params.len() {
+            let wanted = callee.params.len();
+            let text = format!("block `{name}` takes {wanted} arguments, but {} are given", made.len());
+            let diag = Diag::new(Code::Arity, path.span, text);
+            self.errors.push(diag.secondary(callee.name.span, "declared here"));
+            return None;
+        }
+        for (at, (argument, ty)) in made.iter_mut().enumerate() {
+            self.fit(&callee, at, argument, ty, &args[at])?;
+        }
+        self.dims.consts.extend(callee.consts.clone());
+        let types: Vec<Type> = made.iter().map(|(_, ty)| ty.clone()).collect();
+        let spans: Vec<Span> = args.iter().map(|a| a.span).collect();
+        let dims = self.solve_dims(&callee, &types, &spans, path)?;
+        let of = |s: &str| dims.get(s).cloned();
+        for clause in &callee.clauses {
+            let (left, right) = (clause.left.substitute(&of), clause.right.substitute(&of));
+            if self.facts.holds(&left, clause.cmp, &right) {
+                continue;
+            }
+            let difference = &left - &right;
+            if clause.origin == Origin::Declared && !self.dims.only_consts(&difference) {
+                let text = format!(
+                    "block `{name}` needs `{clause}`, that is `{left} {} {right}`, which does not follow",
+                    clause.cmp.symbol()
+                );
+                let diag = Diag::new(Code::CalleeClause, path.span, text)
+                    .secondary(clause.span, "needed here")
+                    .help(format!("add `where {left} {} {right}`", clause.cmp.symbol()));
+                self.errors.push(diag);
+                continue;
+            }
+            let (cmp, origin, span) = (clause.cmp, clause.origin.clone(), path.span);
+            self.require(Clause { left, cmp, right, origin, span });
+        }
+        let results = callee.results.iter().map(|r| r.ty.substitute(&dims)).collect();
+        let arguments = made.into_iter().map(|(argument, _)| argument).collect();
+        Some((Callee::Local { name: name.into(), dims }, arguments, results))
+    }
+
+    /// Kind, dtype and rank of an argument; a literal takes the parameter's dtype.
+    fn fit(
+        &mut self,
+        callee: &Block,
+        at: usize,
+        argument: &mut Argument,
+        ty: &mut Type,
+        text: &ast::Expr,
+    ) -> Option<()> {
+        let param = &callee.params[at];
+        if let (Argument::Value(value), Type::Tensor(wanted)) = (&mut *argument, &param.ty)
+            && flex(value).is_some()
+            && wanted.axes.is_empty()
+        {
+            fix(value, wanted.dtype, &mut self.errors)?;
+            *ty = param.ty.clone();
+        }
+        if param.role == ParamRole::Host && matches!(argument, Argument::Place(_)) {
+            let message = format!("`{}` of block `{}` is `#[host]`, so it takes a literal or host value", param.name, callee.name);
+            self.errors.push(Diag::new(Code::Argument, text.span, message));
+            return None;
+        }
+        if same_kind(&param.ty, ty) {
+            return Some(());
+        }
+        let message = format!(
+            "`{}` of block `{}` is `{}`, but this argument is `{ty}`",
+            param.name, callee.name, param.ty
+        );
+        let diag = Diag::new(Code::Argument, text.span, message);
+        self.errors.push(diag.secondary(param.name.span, "declared here"));
+        None
+    }
+
+    /// The callee's dims by the extents of the arguments: bare axes first, then linear ones.
+    fn solve_dims(
+        &mut self,
+        callee: &Block,
+        types: &[Type],
+        spans: &[Span],
+        path: &ast::Path,
+    ) -> Option<BTreeMap<Arc<str>, Dim>> {
+        let mut pairs = Vec::new();
+        for (at, (param, ty)) in callee.params.iter().zip(types).enumerate() {
+            let name = param.name.to_string();
+            axes(&param.ty, ty, &name, &mut |axis, actual, what| {
+                pairs.push((axis.clone(), actual.clone(), what, spans[at]));
+            });
+        }
+        let mut dims: BTreeMap<Arc<str>, Dim> = BTreeMap::new();
+        let names: BTreeSet<&Arc<str>> = callee.dims.iter().collect();
+        for (axis, actual, ..) in &pairs {
+            if let Some(symbol) = axis.as_symbol().filter(|s| names.contains(s)) {
+                dims.entry(symbol.clone()).or_insert_with(|| actual.clone());
+            }
+        }
+        loop {
+            let before = dims.len();
+            for (axis, actual, ..) in &pairs {
+                if let Some((symbol, value)) = linear(axis, actual, &names, &dims)
+                    && self.exact(&value)
+                {
+                    dims.insert(symbol, self.facts.normal(&value));
+                }
+            }
+            if dims.len() == before {
+                break;
+            }
+        }
+        if let Some(missing) = callee.dims.iter().find(|d| !dims.contains_key(*d)) {
+            let text = format!("dim `{missing}` of block `{}` does not follow from the arguments", callee.name);
+            let diag = Diag::new(Code::CallExtent, path.span, text);
+            self.errors.push(diag.secondary(callee.name.span, "declared here"));
+            return None;
+        }
+        let of = |s: &str| dims.get(s).cloned();
+        let mut wrong = false;
+        for (axis, actual, what, span) in &pairs {
+            let expected = axis.substitute(&of);
+            let text = format!("{what} of block `{}`", callee.name);
+            if matches!(self.equal(&expected, actual, &text, *span), Equality::Equal) {
+                continue;
+            }
+            let shown = match axis.to_string() == expected.to_string() {
+                true => format!("`{expected}`"),
+                false => format!("`{axis}` = `{expected}`"),
+            };
+            let text = format!("{what} of block `{}` is {shown}, but this argument's is `{actual}`", callee.name);
+            self.errors.push(Diag::new(Code::CallExtent, *span, text));
+            wrong = true;
+        }
+        (!wrong).then_some(dims)
+    }
+
+    /// A quotient in it, if any, leaves no remainder.
+    fn exact(&self, value: &Dim) -> bool {
+        value.terms().flat_map(|(m, _)| m).all(|atom| match atom {
+            Atom::Div(a, b) => self.facts.holds(&a.rem(b), CmpOp::Eq, &Dim::from(0)),
+            _ => true,
+        })
+    }
+}
+
+/// `c·S + rest = actual` solved for the one unknown symbol `S`.
+fn linear(
+    axis: &Dim,
+    actual: &Dim,
+    names: &BTreeSet<&Arc<str>>,
+    dims: &BTreeMap<Arc<str>, Dim>,
+) -> Option<(Arc<str>, Dim)> {
+    let unknown: Vec<Arc<str>> = axis
+        .symbols()
+        .into_iter()
+        .filter(|s| names.contains(s) && !dims.contains_key(s))
+        .collect();
+    let [symbol] = &unknown[..] else { return None };
+    let (mut slope, mut rest) = (Dim::from(0), Dim::from(0));
+    for (monomial, coefficient) in axis.terms() {
+        let is_symbol = |a: &Atom| matches!(a, Atom::Sym(s) if s == symbol);
+        let mut term = Dim::from(coefficient);
+        for atom in monomial.iter().filter(|a| !is_symbol(a)) {
+            term = &term
+                * &match atom {
+                    Atom::Sym(s) => Dim::sym(s.clone()),
+                    Atom::Div(a, b) => a.floor_div(b),
+                    Atom::Rem(a, b) => a.rem(b),
+                };
+        }
+        match monomial.iter().filter(|a| is_symbol(a)).count() {
+            0 => rest = &rest + &term,
+            1 => slope = &slope + &term,
+            _ => return None,
+        }
+    }
+    if slope.symbols().contains(symbol) || rest.symbols().contains(symbol) {
+        return None;
+    }
+    let of = |s: &str| dims.get(s).cloned();
+    let (slope, rest) = (slope.substitute(&of), rest.substitute(&of));
+    (slope.as_const() != Some(0)).then(|| (symbol.clone(), (actual - &rest).floor_div(&slope)))
+}
+
+/// Equal but for extents?
+fn same_kind(a: &Type, b: &Type) -> bool {
+    match (a, b) {
+        (Type::Tensor(a), Type::Tensor(b)) => a.dtype == b.dtype && a.axes.len() == b.axes.len(),
+        (Type::Struct(a), Type::Struct(b)) => a.name == b.name,
+        (Type::Array(a, _), Type::Array(b, _)) => same_kind(a, b),
+        _ => false,
+    }
+}
+
+/// Every extent of a parameter with that of its argument and what to call it.
+fn axes(param: &Type, arg: &Type, name: &str, each: &mut dyn FnMut(&Dim, &Dim, String)) {
+    match (param, arg) {
+        (Type::Tensor(a), Type::Tensor(b)) => {
+            for (at, (x, y)) in a.axes.iter().zip(&b.axes).enumerate() {
+                each(x, y, format!("axis {at} of `{name}`"));
+            }
+        }
+        (Type::Struct(a), Type::Struct(b)) => {
+            for (at, (x, y)) in a.args.iter().zip(&b.args).enumerate() {
+                each(x, y, format!("dim {at} of `{name}`"));
+            }
+        }
+        (Type::Array(a, n), Type::Array(b, m)) => {
+            each(n, m, format!("the length of `{name}`"));
+            axes(a, b, name, each);
+        }
+        _ => {}
+    }
+}

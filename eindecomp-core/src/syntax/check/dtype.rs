@@ -1,0 +1,151 @@
+//! Element types: literals take theirs from context, operands widen to a common one, statements
+//! may narrow.
+
+use super::tree::{Expr, ExprKind};
+use crate::ein::{DType, Value};
+use crate::syntax::ast;
+use crate::syntax::diag::{Code, Diag};
+
+/// The kind of an expression of literals alone, whose dtype is not settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flex {
+    Int,
+    Float,
+}
+
+/// Is it made of numeric literals alone?
+pub(super) fn flex(e: &Expr) -> Option<Flex> {
+    let join = |parts: &[&Expr]| {
+        let kinds: Option<Vec<Flex>> = parts.iter().map(|p| flex(p)).collect();
+        let float = kinds?.contains(&Flex::Float);
+        Some(if float { Flex::Float } else { Flex::Int })
+    };
+    match &e.kind {
+        ExprKind::Lit(Value::Int(_)) => Some(Flex::Int),
+        ExprKind::Lit(Value::Float(_)) => Some(Flex::Float),
+        ExprKind::Call(_, args) if e.dtype != DType::Bool => join(&args.iter().collect::<Vec<_>>()),
+        ExprKind::If(_, a, b) => join(&[a, b]),
+        _ => None,
+    }
+}
+
+/// Gives an expression of literals its dtype.
+pub(super) fn fix(e: &mut Expr, dtype: DType, errors: &mut Vec<Diag>) -> Option<()> {
+    match &mut e.kind {
+        ExprKind::Lit(Value::Int(n)) => {
+            if dtype.is_float() {
+                let text = format!("an integer literal stands where {dtype} is needed");
+                let help = format!("write `{n}.0`");
+                errors.push(Diag::new(Code::IntegerLiteral, e.span, text).help(help));
+                return None;
+            }
+            if dtype == DType::Bool {
+                return mismatch(e, "an integer", dtype, errors);
+            }
+            if Value::Int(*n).cast(dtype) != Value::Int(*n) {
+                let text = format!("the literal `{n}` does not fit {dtype}");
+                errors.push(Diag::new(Code::Literal, e.span, text));
+                return None;
+            }
+        }
+        ExprKind::Lit(Value::Float(_)) => {
+            if !dtype.is_float() {
+                return mismatch(e, "a float", dtype, errors);
+            }
+        }
+        ExprKind::Call(_, args) => {
+            let fixed: Vec<_> = args.iter_mut().map(|a| fix(a, dtype, errors)).collect();
+            fixed.into_iter().collect::<Option<Vec<_>>>()?;
+        }
+        ExprKind::If(_, a, b) => {
+            let (a, b) = (fix(a, dtype, errors), fix(b, dtype, errors));
+            a.and(b)?;
+        }
+        _ => return Some(()),
+    }
+    e.dtype = dtype;
+    Some(())
+}
+
+fn mismatch(e: &Expr, what: &str, dtype: DType, errors: &mut Vec<Diag>) -> Option<()> {
+    let text = format!("{what} literal stands where {dtype} is needed");
+    errors.push(Diag::new(Code::NoCommonDtype, e.span, text));
+    None
+}
+
+/// The dtype that all of `exprs` widen to; literals among them get it.
+pub(super) fn unify(
+    exprs: &mut [Expr],
+    texts: &[&ast::Expr],
+    errors: &mut Vec<Diag>,
+) -> Option<DType> {
+    let mut known: Option<(usize, DType)> = None;
+    for (at, e) in exprs.iter().enumerate().filter(|(_, e)| flex(e).is_none()) {
+        known = match known {
+            None => Some((at, e.dtype)),
+            Some((first, dtype)) => match dtype.common(e.dtype) {
+                Some(common) => Some((first, common)),
+                None => {
+                    errors.push(no_common(texts[first], dtype, texts[at], e.dtype));
+                    return None;
+                }
+            },
+        };
+    }
+    let dtype = known.map(|(_, dtype)| dtype).unwrap_or_else(|| {
+        let float = exprs.iter().any(|e| flex(e) == Some(Flex::Float));
+        if float { DType::F32 } else { DType::I64 }
+    });
+    let fixed: Vec<_> = exprs
+        .iter_mut()
+        .filter(|e| flex(e).is_some())
+        .map(|e| fix(e, dtype, errors))
+        .collect();
+    fixed.into_iter().collect::<Option<Vec<_>>>()?;
+    Some(dtype)
+}
+
+fn no_common(a: &ast::Expr, x: DType, b: &ast::Expr, y: DType) -> Diag {
+    let text = format!("`{a}` is {x} and `{b}` is {y}, which have no common dtype");
+    let diag = Diag::new(Code::NoCommonDtype, b.span, text);
+    let diag = diag.secondary(a.span, format!("this is {x}"));
+    let to_first = x.is_float() || !y.is_float();
+    diag.help(if to_first { cast_text(b, x) } else { cast_text(a, y) })
+}
+
+/// `e as dtype`, with the parentheses it needs.
+pub(super) fn cast_text(e: &ast::Expr, dtype: DType) -> String {
+    use ast::ExprKind::{Access, Call, Lit, Name, Paren};
+    match &e.kind {
+        Access { default: None, .. } | Call { .. } | Lit(_) | Name(_) | Paren(_) => {
+            format!("`{e} as {dtype}`")
+        }
+        _ => format!("`({e}) as {dtype}`"),
+    }
+}
+
+/// The value of a statement annotated with `dtype`: it widens, narrows within floats or ints, and
+/// literals take it.
+pub(super) fn store(
+    mut e: Expr,
+    dtype: Option<DType>,
+    text: &ast::Expr,
+    errors: &mut Vec<Diag>,
+) -> Option<Expr> {
+    if let Some(kind) = flex(&e) {
+        let own = if kind == Flex::Float { DType::F32 } else { DType::I64 };
+        fix(&mut e, dtype.unwrap_or(own), errors)?;
+    }
+    let Some(dtype) = dtype else { return Some(e) };
+    let same_kind = (e.dtype.is_float() && dtype.is_float()) || (e.dtype.is_int() && dtype.is_int());
+    if e.dtype == dtype || same_kind {
+        return Some(e);
+    }
+    if e.dtype.widens_to(dtype) {
+        let span = e.span;
+        return Some(Expr { kind: ExprKind::Cast(Box::new(e)), dtype, span });
+    }
+    let message = format!("this value is {}, which is no {dtype}", e.dtype);
+    errors.push(Diag::new(Code::NoCommonDtype, e.span, message).help(cast_text(text, dtype)));
+    None
+}

@@ -1,0 +1,548 @@
+//! Expressions: names, operators, functions, `if`, casts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::body::BodyCx;
+use super::dtype::{Flex, cast_text, fix, flex, store, unify};
+use super::extents::{Decl, MergedUse, Use};
+use super::names::{nearest, nearest_function};
+use super::ranges::{Texts, poly};
+use super::tree::{Expr, ExprKind, IndexId, ParamRole, Place, Read, Type};
+use super::types::{element_type, is_const, not_yet, reserved};
+use crate::ein::{DType, ScalarFn, Value};
+use crate::syntax::ast::{self, BinaryOp, CmpOp, Ident, LeftIndex, Lit, UnaryOp};
+use crate::syntax::diag::{Code, Diag};
+use crate::syntax::token::Span;
+
+/// What an expression is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// A value: a Rust const needs a cast.
+    Value,
+    /// A position in an axis.
+    Index,
+    /// A condition or the inside of a cast: consts are numbers like dims.
+    Number,
+}
+
+/// A statement being checked.
+pub(super) struct StmtCx<'c, 'a> {
+    pub(super) cx: &'c mut BodyCx<'a>,
+    pub(super) indices: Vec<Decl>,
+    /// Bare uses of indices: what gives them their extents.
+    pub(super) uses: Vec<Use>,
+    /// Merged reads.
+    pub(super) merged: Vec<MergedUse>,
+    /// Indices in scope.
+    pub(super) visible: Vec<IndexId>,
+    /// Indices in the affine conditions around here.
+    pub(super) guards: Vec<IndexId>,
+    pub(super) mode: Mode,
+    /// Names of reductions that are over: what stands behind them cannot see them.
+    pub(super) closed: Vec<Arc<str>>,
+    /// Arguments of the scalar functions being inlined, innermost last.
+    inline: Vec<BTreeMap<Arc<str>, Expr>>,
+    /// Indices with a use that could not be read: nothing is said of their extents.
+    pub(super) poisoned: BTreeSet<IndexId>,
+    /// Texts of accesses and subscripts, for messages.
+    pub(super) texts: Texts,
+    /// Indices already reported.
+    unbound: BTreeSet<Arc<str>>,
+}
+
+impl<'c, 'a> StmtCx<'c, 'a> {
+    /// Declares the indices on the left.
+    #[allow(clippy::type_complexity)]
+    pub(super) fn new(
+        cx: &'c mut BodyCx<'a>,
+        left: &[LeftIndex],
+    ) -> Option<(StmtCx<'c, 'a>, Vec<Vec<IndexId>>)> {
+        let mut this = StmtCx {
+            cx,
+            indices: Vec::new(),
+            uses: Vec::new(),
+            merged: Vec::new(),
+            visible: Vec::new(),
+            guards: Vec::new(),
+            mode: Mode::Value,
+            closed: Vec::new(),
+            inline: Vec::new(),
+            poisoned: BTreeSet::new(),
+            texts: Texts::new(),
+            unbound: BTreeSet::new(),
+        };
+        let mut axes = Vec::new();
+        for index in left {
+            let mut axis = Vec::new();
+            this.left_axis(index, &mut axis)?;
+            axes.push(axis);
+        }
+        Some((this, axes))
+    }
+
+    fn left_axis(&mut self, index: &LeftIndex, axis: &mut Vec<IndexId>) -> Option<()> {
+        match index {
+            LeftIndex::Index(decl) => {
+                axis.push(self.declare(decl, false)?);
+                Some(())
+            }
+            LeftIndex::Rest(name) => {
+                self.report(not_yet(name.span, "rank polymorphism (`..`)"));
+                None
+            }
+            LeftIndex::Merged(parts, _) => {
+                parts.iter().try_for_each(|part| self.left_axis(part, axis))
+            }
+        }
+    }
+
+    pub(super) fn report(&mut self, diag: Diag) {
+        if !self.cx.errors.contains(&diag) {
+            self.cx.errors.push(diag);
+        }
+    }
+
+    /// Declares an index; it is visible from here.
+    pub(super) fn declare(&mut self, decl: &ast::IndexDecl, reduced: bool) -> Option<IndexId> {
+        let name = &decl.name;
+        reserved(name, &mut self.cx.errors);
+        let extent = match &decl.extent {
+            None => None,
+            Some(dim) => Some((self.cx.dims.dim(dim, &mut self.cx.errors)?, dim.span)),
+        };
+        if self.cx.dims.dims.contains(&name.name) {
+            let text = format!("`{name}` is a dim or loop variable here");
+            self.report(Diag::new(Code::Duplicate, name.span, text));
+            return None;
+        }
+        if let Some(other) = self.visible_index(&name.name) {
+            let first = &self.indices[other.at()];
+            let diag = if !reduced {
+                let text = format!("index `{name}` stands twice on the left");
+                Diag::new(Code::Duplicate, name.span, text)
+            } else if first.reduced {
+                let text = format!("this reduction rebinds index `{name}` of the one around it");
+                Diag::new(Code::NestedReduction, name.span, text).help("use another index")
+            } else {
+                let text = format!("index `{name}` is both on the left and reduced");
+                Diag::new(Code::ReducedOutput, name.span, text)
+            };
+            let diag = diag.secondary(first.span, "first here");
+            self.report(diag);
+            return None;
+        }
+        let id = IndexId(self.indices.len() as u16);
+        let (name, span) = (name.name.clone(), name.span);
+        self.indices.push(Decl { name, span, extent, reduced, used: !reduced });
+        self.visible.push(id);
+        Some(id)
+    }
+
+    pub(super) fn visible_index(&self, name: &str) -> Option<IndexId> {
+        self.visible.iter().copied().find(|id| *self.indices[id.at()].name == *name)
+    }
+
+    /// The value of a statement, with the dtype it is annotated with.
+    pub(super) fn value(&mut self, value: &ast::Expr, dtype: Option<DType>) -> Option<Expr> {
+        let e = self.expr(value)?;
+        let e = store(e, dtype, value, &mut self.cx.errors)?;
+        for decl in self.indices.iter().filter(|d| !d.used) {
+            let message = format!("index `{}` is reduced but not used", decl.name);
+            self.cx.warnings.push(super::tree::Warning { span: decl.span, message });
+        }
+        Some(e)
+    }
+
+    /// An expression in another mode.
+    pub(super) fn within(&mut self, mode: Mode, e: &ast::Expr) -> Option<Expr> {
+        let outer = std::mem::replace(&mut self.mode, mode);
+        let made = self.expr(e);
+        self.mode = outer;
+        made
+    }
+
+    pub(super) fn expr(&mut self, e: &ast::Expr) -> Option<Expr> {
+        let span = e.span;
+        let make = |kind, dtype| Some(Expr { kind, dtype, span });
+        match &e.kind {
+            ast::ExprKind::Lit(lit) => self.literal(*lit, span),
+            ast::ExprKind::Name(place) => self.name(place, span),
+            ast::ExprKind::Access { place, subs, default } => {
+                self.access(place, subs, default.as_ref(), span)
+            }
+            ast::ExprKind::Call { path, args } => self.call(path, args, span),
+            ast::ExprKind::Reduce(reduce) => self.reduce(reduce, span),
+            ast::ExprKind::Unary(op, inner) => self.unary(*op, inner, span),
+            ast::ExprKind::Binary(op, left, right) => self.binary(*op, left, right, span),
+            ast::ExprKind::Paren(inner) => self.expr(inner),
+            ast::ExprKind::Cast(inner, dtype) => {
+                let dtype = element_type(dtype, &mut self.cx.errors);
+                let mut value = self.within(Mode::Number, inner)?;
+                let dtype = dtype?;
+                match flex(&value) {
+                    Some(Flex::Float) if dtype.is_float() => {
+                        fix(&mut value, dtype, &mut self.cx.errors)?;
+                    }
+                    Some(Flex::Float) => fix(&mut value, DType::F64, &mut self.cx.errors)?,
+                    Some(Flex::Int) => fix(&mut value, DType::I64, &mut self.cx.errors)?,
+                    None => {}
+                }
+                make(ExprKind::Cast(Box::new(value)), dtype)
+            }
+            ast::ExprKind::Tuple(_) => {
+                let text = "a tuple stands in accesses and in an aggregation's arguments only";
+                self.report(Diag::new(Code::Tuple, span, text));
+                None
+            }
+            ast::ExprKind::If { cond, then, otherwise } => self.branch(cond, then, otherwise, span),
+        }
+    }
+
+    fn literal(&mut self, lit: Lit, span: Span) -> Option<Expr> {
+        let (value, dtype) = match lit {
+            Lit::Int(n) => match i64::try_from(n) {
+                Ok(n) => (Value::Int(n), DType::I64),
+                Err(_) => {
+                    let text = format!("the literal `{n}` does not fit i64");
+                    self.report(Diag::new(Code::Literal, span, text));
+                    return None;
+                }
+            },
+            Lit::Float(x) => (Value::Float(x), DType::F32),
+            Lit::Inf => (Value::Float(f64::INFINITY), DType::F32),
+            Lit::Nan => (Value::Float(f64::NAN), DType::F32),
+            Lit::Bool(b) => (Value::Bool(b), DType::Bool),
+        };
+        Some(Expr { kind: ExprKind::Lit(value), dtype, span })
+    }
+
+    /// An index, a dim, a const, a tensor of rank 0 or a host value.
+    fn name(&mut self, place: &ast::Place, span: Span) -> Option<Expr> {
+        let number = |kind| Some(Expr { kind, dtype: DType::I64, span });
+        if let Some(name) = place.as_ident() {
+            let inlined = self.inline.last().map(|args| args.get(&name.name).cloned());
+            match inlined {
+                Some(Some(arg)) => return Some(arg),
+                Some(None) => return self.unknown_in_function(name),
+                None => {}
+            }
+            if let Some(index) = self.visible_index(name.as_str()) {
+                self.indices[index.at()].used = true;
+                return number(ExprKind::Index(index));
+            }
+        }
+        if place.fields.is_empty() {
+            if let Some(dim) = self.cx.dims.known(&place.path) {
+                return number(ExprKind::Dim(dim));
+            }
+            let shadowed =
+                place.as_ident().is_some_and(|name| self.cx.lookup(name.as_str()).is_some());
+            if !shadowed && is_const(&place.path) {
+                let dim = self.cx.dims.constant(&place.path);
+                if self.mode == Mode::Value {
+                    let text = format!("the Rust const `{}` needs a cast as a value", place.path);
+                    let help = format!("`{} as f32`", place.path);
+                    self.report(Diag::new(Code::DimValue, span, text).help(help));
+                    return None;
+                }
+                return number(ExprKind::Dim(dim));
+            }
+            if let Some(name) = place.as_ident().filter(|_| !shadowed && self.mode == Mode::Index) {
+                self.unbound_index(name);
+                return None;
+            }
+        }
+        if let Some(name) = place.as_ident()
+            && self.cx.lookup(name.as_str()).is_none()
+            && self.closed.contains(&name.name)
+        {
+            self.unbound_index(name);
+            return None;
+        }
+        let place = self.cx.place(place)?;
+        self.rank0(place, span)
+    }
+
+    fn rank0(&mut self, place: Place, span: Span) -> Option<Expr> {
+        let Type::Tensor(t) = &place.ty else {
+            let text = format!("a value of type `{}` is no number", place.ty);
+            self.report(Diag::new(Code::UnknownField, span, text).help("name one of its fields"));
+            return None;
+        };
+        let dtype = t.dtype;
+        if !t.axes.is_empty() {
+            let axes = super::tree::listed(&t.axes);
+            let text = format!("this has {} axes [{axes}], but no index is given", t.axes.len());
+            self.report(Diag::new(Code::RankMismatch, span, text));
+            return None;
+        }
+        let kind = if self.cx.vars[place.var.at()].role == Some(ParamRole::Host) {
+            ExprKind::Host(place.var)
+        } else {
+            let read = Read { place, subs: Vec::new(), otherwise: None, guarded: false };
+            ExprKind::Read(Box::new(read))
+        };
+        Some(Expr { kind, dtype, span })
+    }
+
+    fn unknown_in_function(&mut self, name: &Ident) -> Option<Expr> {
+        let text = format!("`{name}` is not an argument of this function");
+        self.report(Diag::new(Code::UndefinedName, name.span, text));
+        None
+    }
+
+    /// Reports an index that nothing binds, once per statement.
+    pub(super) fn unbound_index(&mut self, name: &Ident) {
+        if !self.unbound.insert(name.name.clone()) {
+            return;
+        }
+        let text = format!("index `{name}` is neither on the left nor reduced");
+        let diag = Diag::new(Code::UnboundIndex, name.span, text);
+        let visible = self.visible.iter().map(|id| &*self.indices[id.at()].name);
+        let diag = if self.closed.contains(&name.name) {
+            diag.help(format!(
+                "the reduction over `{name}` ends before this; put its whole body in parentheses"
+            ))
+        } else if let Some(meant) = nearest(name.as_str(), visible).filter(|_| name.as_str().len() > 1)
+        {
+            diag.help(format!("did you mean `{meant}`?"))
+        } else {
+            diag.help(format!("put it on the left, or reduce it: `sum[{name}] …`"))
+        };
+        self.report(diag);
+    }
+
+    fn call(&mut self, path: &ast::Path, args: &[ast::Expr], span: Span) -> Option<Expr> {
+        let name = path.to_string();
+        let function = ScalarFn::from_name(&name, args.len()).filter(|f| f.row().symbol.is_none());
+        if let Some(function) = function {
+            let made: Vec<Option<Expr>> = args.iter().map(|a| self.expr(a)).collect();
+            let made = made.into_iter().collect::<Option<Vec<_>>>()?;
+            let texts: Vec<&ast::Expr> = args.iter().collect();
+            return self.apply(function, made, &texts, span);
+        }
+        if let Some(scalar) = self.cx.items.scalars.get(&*name).copied() {
+            return self.inline_scalar(scalar, args, span);
+        }
+        self.report(self.unknown_function(path, args));
+        None
+    }
+
+    fn unknown_function(&self, path: &ast::Path, args: &[ast::Expr]) -> Diag {
+        let name = path.to_string();
+        if self.cx.items.blocks.contains(&*name) {
+            let text = format!("`{name}` is a block, so its result needs a name of its own");
+            let diag = Diag::new(Code::Pattern, path.span, text);
+            let args = super::tree::listed(args);
+            return diag.help(format!("put `let y = {name}({args});` before"));
+        }
+        let arity = (1..=3).find(|n| ScalarFn::from_name(&name, *n).is_some());
+        if let Some(arity) = arity.filter(|_| ScalarFn::from_name(&name, args.len()).is_none()) {
+            let text = format!("`{name}` takes {arity} arguments, but {} are given", args.len());
+            return Diag::new(Code::Arity, path.span, text);
+        }
+        let text = format!("there is no function `{name}`");
+        let diag = Diag::new(Code::UnknownFunction, path.span, text);
+        match nearest_function(&name, self.cx.items.scalars.keys().copied()) {
+            Some(meant) => diag.help(format!("did you mean `{meant}`?")),
+            None => diag,
+        }
+    }
+
+    fn inline_scalar(
+        &mut self,
+        scalar: &ast::ScalarFn,
+        args: &[ast::Expr],
+        span: Span,
+    ) -> Option<Expr> {
+        let name = &scalar.head.name;
+        if args.len() != scalar.params.len() {
+            let wanted = scalar.params.len();
+            let text = format!("`{name}` takes {wanted} arguments, but {} are given", args.len());
+            self.report(Diag::new(Code::Arity, span, text).secondary(name.span, "declared here"));
+            return None;
+        }
+        if self.inline.len() > 16 {
+            let text = format!("`{name}` calls itself");
+            self.report(Diag::new(Code::Recursion, name.span, text));
+            return None;
+        }
+        let made: Vec<Option<Expr>> = args.iter().map(|a| self.expr(a)).collect();
+        let made = made.into_iter().collect::<Option<Vec<_>>>()?;
+        let params = scalar.params.iter().map(|p| p.name.clone());
+        self.inline.push(params.zip(made).collect());
+        let value = self.expr(&scalar.body);
+        self.inline.pop();
+        value
+    }
+
+    /// A function of the table on its arguments.
+    fn apply(
+        &mut self,
+        function: ScalarFn,
+        mut args: Vec<Expr>,
+        texts: &[&ast::Expr],
+        span: Span,
+    ) -> Option<Expr> {
+        unify(&mut args, texts, &mut self.cx.errors)?;
+        let dtypes: Vec<DType> = args.iter().map(|a| a.dtype).collect();
+        let Some(dtype) = function.result_dtype(&dtypes) else {
+            if function.row().rule == crate::ein::scalar::DTypeRule::Float
+                && args.iter().all(|a| flex(a) == Some(Flex::Int))
+            {
+                args.iter_mut().for_each(|a| drop(fix(a, DType::F32, &mut self.cx.errors)));
+                return None;
+            }
+            let shown = super::tree::listed(&dtypes);
+            let name = function.row().symbol.unwrap_or(function.name());
+            let diag = Diag::new(Code::DtypeRule, span, format!("`{name}` is not defined for {shown}"));
+            let int = dtypes.iter().position(|d| d.is_int());
+            self.report(match int {
+                Some(at) if function.row().int.is_none() => {
+                    diag.help(cast_text(texts[at], DType::F32))
+                }
+                _ => diag,
+            });
+            return None;
+        };
+        Some(Expr { kind: ExprKind::Call(function, args), dtype, span })
+    }
+
+    fn unary(&mut self, op: UnaryOp, inner: &ast::Expr, span: Span) -> Option<Expr> {
+        let value = self.expr(inner)?;
+        if op == UnaryOp::Not {
+            return self.apply(ScalarFn::NOT, vec![value], &[inner], span);
+        }
+        let negated = match value.kind {
+            ExprKind::Lit(Value::Int(n)) => Some(Value::Int(-n)),
+            ExprKind::Lit(Value::Float(x)) => Some(Value::Float(-x)),
+            _ => None,
+        };
+        match negated {
+            Some(literal) => Some(Expr { kind: ExprKind::Lit(literal), dtype: value.dtype, span }),
+            None => self.apply(ScalarFn::NEG, vec![value], &[inner], span),
+        }
+    }
+
+    fn binary(
+        &mut self,
+        op: BinaryOp,
+        left: &ast::Expr,
+        right: &ast::Expr,
+        span: Span,
+    ) -> Option<Expr> {
+        let mode = match op {
+            BinaryOp::Cmp(_) if self.mode == Mode::Value => Mode::Number,
+            _ => self.mode,
+        };
+        let a = self.within(mode, left);
+        let depth = self.guards.len();
+        if let (BinaryOp::And, Some(a)) = (op, &a) {
+            self.guard(a);
+        }
+        let b = self.within(mode, right);
+        self.guards.truncate(depth);
+        let (a, b) = (a?, b?);
+        let function = match op {
+            BinaryOp::Add => ScalarFn::ADD,
+            BinaryOp::Sub => ScalarFn::SUB,
+            BinaryOp::Mul => ScalarFn::MUL,
+            BinaryOp::Div => ScalarFn::DIV,
+            BinaryOp::Rem => ScalarFn::REM,
+            BinaryOp::And => ScalarFn::AND,
+            BinaryOp::Or => ScalarFn::OR,
+            BinaryOp::Cmp(CmpOp::Eq) => ScalarFn::EQ,
+            BinaryOp::Cmp(CmpOp::Ne) => ScalarFn::NE,
+            BinaryOp::Cmp(CmpOp::Lt) => ScalarFn::LT,
+            BinaryOp::Cmp(CmpOp::Le) => ScalarFn::LE,
+            BinaryOp::Cmp(CmpOp::Gt) => ScalarFn::GT,
+            BinaryOp::Cmp(CmpOp::Ge) => ScalarFn::GE,
+        };
+        let dims_only = |e: &Expr| e.dtype.is_int() && flex(e).is_none_or(|f| f == Flex::Int);
+        if matches!(op, BinaryOp::Div | BinaryOp::Rem)
+            && dims_only(&a)
+            && dims_only(&b)
+            && let Some(divisor) = poly(&b, &self.index_names())
+            && !divisor.symbols().iter().any(|s| self.visible_index(s).is_some())
+        {
+            self.cx.dims.divisor(&divisor, right.span, &mut self.cx.errors)?;
+        }
+        self.apply(function, vec![a, b], &[left, right], span)
+    }
+
+    fn branch(
+        &mut self,
+        cond: &ast::Expr,
+        then: &ast::Expr,
+        otherwise: &ast::Expr,
+        span: Span,
+    ) -> Option<Expr> {
+        let test = self.condition(cond);
+        let depth = self.guards.len();
+        if let Some(test) = &test {
+            self.guard(test);
+        }
+        let a = self.expr(then);
+        let single = test.as_ref().is_some_and(|t| is_comparison(t));
+        if !single {
+            self.guards.truncate(depth);
+        }
+        let b = self.expr(otherwise);
+        self.guards.truncate(depth);
+        let mut branches = [a?, b?];
+        let test = test?;
+        let texts = [then, otherwise];
+        let dtype = unify(&mut branches, &texts, &mut self.cx.errors)?;
+        let [a, b] = branches.map(Box::new);
+        Some(Expr { kind: ExprKind::If(Box::new(test), a, b), dtype, span })
+    }
+
+    /// A condition: a bool.
+    pub(super) fn condition(&mut self, cond: &ast::Expr) -> Option<Expr> {
+        let mode = if self.mode == Mode::Value { Mode::Number } else { self.mode };
+        let test = self.within(mode, cond)?;
+        if test.dtype != DType::Bool {
+            let text = format!("a condition is a bool, but this is {}", test.dtype);
+            let diag = Diag::new(Code::DtypeRule, cond.span, text);
+            self.report(diag.help(format!("compare it: `{cond} != 0`")));
+            return None;
+        }
+        Some(test)
+    }
+
+    /// Notes the indices of a condition that is a fact where it holds.
+    pub(super) fn guard(&mut self, test: &Expr) {
+        match &test.kind {
+            ExprKind::Call(ScalarFn::AND, parts) => parts.iter().for_each(|p| self.guard(p)),
+            ExprKind::Call(_, parts) if is_comparison(test) => {
+                let names = self.index_names();
+                if parts.iter().all(|p| poly(p, &names).is_some()) {
+                    parts.iter().for_each(|p| indices_in(p, &mut self.guards));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Names of all indices, by number.
+    pub(super) fn index_names(&self) -> Vec<Arc<str>> {
+        self.indices.iter().map(|d| d.name.clone()).collect()
+    }
+}
+
+/// Is it a comparison, other than `!=`?
+pub(super) fn is_comparison(e: &Expr) -> bool {
+    use ScalarFn as F;
+    matches!(&e.kind, ExprKind::Call(f, _) if [F::EQ, F::LT, F::LE, F::GT, F::GE].contains(f))
+}
+
+/// Every index in an expression.
+pub(super) fn indices_in(e: &Expr, out: &mut Vec<IndexId>) {
+    if let ExprKind::Index(id) = e.kind {
+        out.push(id);
+    }
+    for child in e.children() {
+        indices_in(child, out);
+    }
+}

@@ -1,0 +1,97 @@
+//! Names that are meant when another is written.
+
+use crate::ein::agg::AGGS;
+use crate::ein::scalar::SCALARS;
+
+/// What people coming from other libraries call our functions and aggregations.
+const ALIASES: &[(&str, &str)] = &[
+    ("average", "mean"),
+    ("avg", "mean"),
+    ("amax", "max"),
+    ("amin", "min"),
+    ("maximum", "max"),
+    ("minimum", "min"),
+    ("product", "prod"),
+    ("add", "sum"),
+    ("norm", "sum"),
+    ("lse", "logsumexp"),
+    ("swish", "silu"),
+    ("sigm", "sigmoid"),
+    ("logistic", "sigmoid"),
+    ("ln", "log"),
+    ("square", "sq"),
+    ("inverse", "recip"),
+    ("reciprocal", "recip"),
+    ("power", "pow"),
+    ("isnan", "is_nan"),
+    ("sgn", "sign"),
+    ("fabs", "abs"),
+];
+
+/// The candidate nearest to `name`, if it is near.
+pub(super) fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let allowed = if name.chars().count() <= 2 { 1 } else { 1 + name.chars().count() / 4 };
+    among
+        .into_iter()
+        .filter(|other| *other != name)
+        .map(|other| (distance(name, other), other))
+        .filter(|(d, other)| *d <= allowed && *d < other.chars().count())
+        .min_by_key(|(d, _)| *d)
+        .map(|(_, other)| other)
+}
+
+/// The aggregation meant by `name`.
+pub(super) fn nearest_agg(name: &str) -> Option<&'static str> {
+    alias(name)
+        .filter(|meant| AGGS.iter().any(|row| row.name == *meant))
+        .or_else(|| nearest(name, AGGS.iter().map(|row| row.name)))
+}
+
+/// The scalar function meant by `name`, or one of `others`.
+pub(super) fn nearest_function<'a>(
+    name: &str,
+    others: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let functions = || SCALARS.iter().filter(|row| row.symbol.is_none()).map(|row| row.name);
+    alias(name)
+        .filter(|meant| functions().any(|row| row == *meant))
+        .or_else(|| nearest(name, functions().chain(others)))
+}
+
+fn alias(name: &str) -> Option<&'static str> {
+    ALIASES.iter().find(|(other, _)| *other == name).map(|(_, meant)| *meant)
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours from `a` to `b`.
+fn distance(a: &str, b: &str) -> usize {
+    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
+    let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
+    for (i, x) in a.iter().enumerate() {
+        let mut row = vec![i + 1];
+        for (j, y) in b.iter().enumerate() {
+            let mut best = (rows[i][j] + usize::from(x != y)).min(rows[i][j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
+                best = best.min(rows[i - 1][j - 1] + 1);
+            }
+            row.push(best);
+        }
+        rows.push(row);
+    }
+    rows[a.len()][b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn near_names() {
+        assert_eq!(nearest("kk", ["k", "m"]), Some("k"));
+        assert_eq!(nearest("x", ["y"]), None);
+        assert_eq!(nearest_agg("average"), Some("mean"));
+        assert_eq!(nearest_agg("smu"), Some("sum"));
+        assert_eq!(nearest_function("swish", []), Some("silu"));
+        assert_eq!(nearest_function("gelo", []), Some("gelu"));
+        assert_eq!(nearest_function("frobnicate", []), None);
+    }
+}

@@ -1,0 +1,342 @@
+//! Every access stays in bounds, or carries its `else`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::body::BodyCx;
+use super::expr::is_comparison;
+use super::prove::Facts;
+use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Origin, Read, Sub};
+use crate::ein::dim::Atom;
+use crate::ein::{Dim, ScalarFn, Value};
+use crate::syntax::ast::CmpOp;
+use crate::syntax::diag::{Code, Diag};
+use crate::syntax::token::Span;
+
+/// An integer expression over dims and indices (by name) as a polynomial.
+pub(super) fn poly(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
+    match &e.kind {
+        ExprKind::Index(id) => Some(Dim::sym(names[id.at()].clone())),
+        ExprKind::Dim(dim) => Some(dim.clone()),
+        ExprKind::Lit(Value::Int(n)) => Some(Dim::from(*n)),
+        ExprKind::Cast(inner) if e.dtype.is_int() && inner.dtype.is_int() => poly(inner, names),
+        ExprKind::Call(f, args) => {
+            let args: Option<Vec<Dim>> = args.iter().map(|a| poly(a, names)).collect();
+            match (*f, &args?[..]) {
+                (ScalarFn::ADD, [a, b]) => Some(a + b),
+                (ScalarFn::SUB, [a, b]) => Some(a - b),
+                (ScalarFn::MUL, [a, b]) => Some(a * b),
+                (ScalarFn::NEG, [a]) => Some(-a),
+                (ScalarFn::DIV, [a, b]) => Some(a.floor_div(b)),
+                (ScalarFn::REM, [a, b]) => Some(a.rem(b)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
+/// Texts of accesses and subscripts, by place.
+pub(super) type Texts = BTreeMap<Span, Arc<str>>;
+
+/// Checks every read of a statement's value, and notes those that need a guard.
+pub(super) fn prove(
+    cx: &mut BodyCx<'_>,
+    indices: &[Index],
+    left: &[Vec<IndexId>],
+    value: &mut Expr,
+    texts: &Texts,
+) -> Option<()> {
+    let before = cx.errors.len();
+    let names: Vec<Arc<str>> = indices.iter().map(|i| i.name.clone()).collect();
+    let mut plain = cx.facts.clone();
+    for id in left.iter().flatten() {
+        index_facts(&mut plain, &indices[id.at()]);
+    }
+    let active = left.iter().flatten().copied().collect();
+    let mut walk = Walk { cx, indices, names, active, texts };
+    walk.expr(value, &plain, &plain);
+    (cx.errors.len() == before).then_some(())
+}
+
+/// An index is below its extent, which is then at least 1.
+fn index_facts(facts: &mut Facts, index: &Index) {
+    let one = Dim::from(1);
+    facts.assume_nonneg(&(&(&index.extent - &Dim::sym(index.name.clone())) - &one));
+    facts.assume_nonneg(&(&index.extent - &one));
+}
+
+struct Walk<'w, 'a> {
+    cx: &'w mut BodyCx<'a>,
+    indices: &'w [Index],
+    names: Vec<Arc<str>>,
+    /// Indices in scope.
+    active: Vec<IndexId>,
+    texts: &'w Texts,
+}
+
+impl Walk<'_, '_> {
+    /// `plain` knows the indices in scope, `guarded` the conditions around here too.
+    fn expr(&mut self, e: &mut Expr, plain: &Facts, guarded: &Facts) {
+        let span = e.span;
+        match &mut e.kind {
+            ExprKind::Lit(_) | ExprKind::Host(_) | ExprKind::Index(_) | ExprKind::Dim(_) => {}
+            ExprKind::Cast(inner) => self.expr(inner, plain, guarded),
+            ExprKind::Call(f, args) => {
+                let mut inner = guarded.clone();
+                for arg in args {
+                    self.expr(arg, plain, &inner);
+                    if *f == ScalarFn::AND {
+                        self.assume(&mut inner, arg, true);
+                    }
+                }
+            }
+            ExprKind::If(cond, a, b) => {
+                self.expr(cond, plain, guarded);
+                let (mut yes, mut no) = (guarded.clone(), guarded.clone());
+                self.assume(&mut yes, cond, true);
+                self.assume(&mut no, cond, false);
+                self.expr(a, plain, &yes);
+                self.expr(b, plain, &no);
+            }
+            ExprKind::Reduce(reduce) => {
+                let (mut plain, mut guarded) = (plain.clone(), guarded.clone());
+                for id in &reduce.indices {
+                    index_facts(&mut plain, &self.indices[id.at()]);
+                    index_facts(&mut guarded, &self.indices[id.at()]);
+                }
+                let depth = self.active.len();
+                self.active.extend(&reduce.indices);
+                if let Some(filter) = &mut reduce.filter {
+                    self.expr(filter, &plain, &guarded);
+                    self.assume(&mut guarded, filter, true);
+                }
+                self.expr(&mut reduce.body, &plain, &guarded);
+                self.active.truncate(depth);
+            }
+            ExprKind::Read(read) => {
+                for sub in &mut read.subs {
+                    if let Sub::Expr(e) = sub {
+                        self.expr(e, plain, guarded);
+                    }
+                }
+                self.read(read, span, plain, guarded);
+            }
+        }
+    }
+
+    /// Takes an affine condition as given, or its negation.
+    fn assume(&self, facts: &mut Facts, cond: &Expr, truth: bool) {
+        let ExprKind::Call(f, args) = &cond.kind else { return };
+        if *f == ScalarFn::AND && truth {
+            args.iter().for_each(|arg| self.assume(facts, arg, true));
+        }
+        if *f == ScalarFn::NOT {
+            self.assume(facts, &args[0], !truth);
+        }
+        if !is_comparison(cond) {
+            return;
+        }
+        let cmp = match (*f, truth) {
+            (ScalarFn::EQ, true) => CmpOp::Eq,
+            (ScalarFn::LT, true) | (ScalarFn::GE, false) => CmpOp::Lt,
+            (ScalarFn::LE, true) | (ScalarFn::GT, false) => CmpOp::Le,
+            (ScalarFn::GT, true) | (ScalarFn::LE, false) => CmpOp::Gt,
+            (ScalarFn::GE, true) | (ScalarFn::LT, false) => CmpOp::Ge,
+            _ => return,
+        };
+        if let (Some(a), Some(b)) = (poly(&args[0], &self.names), poly(&args[1], &self.names)) {
+            facts.assume(&a, cmp, &b);
+        }
+    }
+
+    fn read(&mut self, read: &mut Read, span: Span, plain: &Facts, guarded: &Facts) {
+        let Some(t) = read.place.ty.tensor().cloned() else { return };
+        if read.otherwise.is_some() {
+            return;
+        }
+        for (axis, (sub, extent)) in read.subs.iter().zip(&t.axes).enumerate() {
+            let Sub::Expr(e) = sub else { continue };
+            if data_dependent(e) || self.inside(e, extent, plain) {
+                continue;
+            }
+            if self.inside(e, extent, guarded) {
+                read.guarded = true;
+                continue;
+            }
+            self.outside(e, span, axis, extent, guarded, read);
+        }
+    }
+
+    fn inside(&self, e: &Expr, extent: &Dim, facts: &Facts) -> bool {
+        self.at_least_0(e, facts) && self.below(e, extent, facts)
+    }
+
+    fn at_least_0(&self, e: &Expr, facts: &Facts) -> bool {
+        let each = |args: &[Expr]| args.iter().map(|a| self.at_least_0(a, facts)).collect::<Vec<_>>();
+        match &e.kind {
+            ExprKind::Call(ScalarFn::MAX, args) => each(args).contains(&true),
+            ExprKind::Call(ScalarFn::MIN, args) => !each(args).contains(&false),
+            ExprKind::Call(ScalarFn::CLAMP, args) => {
+                let ok = each(args);
+                (ok[0] || ok[1]) && ok[2]
+            }
+            _ => poly(e, &self.names).is_some_and(|p| facts.nonneg(&p)),
+        }
+    }
+
+    fn below(&self, e: &Expr, extent: &Dim, facts: &Facts) -> bool {
+        let each =
+            |args: &[Expr]| args.iter().map(|a| self.below(a, extent, facts)).collect::<Vec<_>>();
+        match &e.kind {
+            ExprKind::Call(ScalarFn::MAX, args) => !each(args).contains(&false),
+            ExprKind::Call(ScalarFn::MIN, args) => each(args).contains(&true),
+            ExprKind::Call(ScalarFn::CLAMP, args) => {
+                let ok = each(args);
+                ok[2] || (ok[0] && ok[1])
+            }
+            _ => poly(e, &self.names).is_some_and(|p| facts.holds(&p, CmpOp::Lt, extent)),
+        }
+    }
+
+    /// An access that was not proved: an obligation over consts, or an error.
+    fn outside(
+        &mut self,
+        e: &Expr,
+        span: Span,
+        axis: usize,
+        extent: &Dim,
+        facts: &Facts,
+        read: &Read,
+    ) {
+        let one = Dim::from(1);
+        let access = self.texts.get(&span).cloned().unwrap_or_else(|| "…".into());
+        let text = self.texts.get(&e.span).cloned().unwrap_or_else(|| "…".into());
+        let at = poly(e, &self.names);
+        let low = at.as_ref().and_then(|p| self.endpoint(p, facts, true));
+        let high = at.as_ref().and_then(|p| self.endpoint(p, facts, false));
+        let left: Vec<Option<Dim>> =
+            vec![low.clone(), high.as_ref().map(|high| &(extent - high) - &one)];
+        let mut open = Vec::new();
+        for residual in &left {
+            let Some(residual) = residual else {
+                open.push(None);
+                continue;
+            };
+            if facts.nonneg(residual) {
+                continue;
+            }
+            if self.cx.dims.only_consts(residual) {
+                let (left, right) = sides(residual);
+                let origin = Origin::Access(access.clone());
+                self.cx.require(Clause { left, cmp: CmpOp::Ge, right, origin, span: e.span });
+                continue;
+            }
+            open.push(Some(residual.clone()));
+        }
+        if open.is_empty() {
+            return;
+        }
+        let root = self.cx.vars[read.place.var.at()].name.clone();
+        let mut tensor = root.to_string();
+        for field in &read.place.fields {
+            tensor += &format!(".{field}");
+        }
+        let range = match (&low, &high) {
+            (Some(low), Some(high)) => format!("ranges over {low}..={high}, outside"),
+            _ => "may be outside".to_owned(),
+        };
+        let message = format!("`{text}` {range} axis {axis} of `{tensor}` (0..{extent})");
+        let zero = match read.place.ty.tensor() {
+            Some(t) if t.dtype.is_float() => "0.0",
+            Some(t) if t.dtype.is_int() => "0",
+            _ => "false",
+        };
+        let pad = format!("`({access} else {zero})` to pad");
+        let clauses: Option<Vec<String>> = open
+            .iter()
+            .map(|residual| {
+                let residual = residual.as_ref()?;
+                if residual.as_const().is_some() || facts.refuted(residual, CmpOp::Ge, &Dim::from(0))
+                {
+                    return None;
+                }
+                let (left, right) = sides(residual);
+                Some(format!("{left} >= {right}"))
+            })
+            .collect();
+        let help = match clauses {
+            Some(clauses) => format!("add `where {}`, or {pad}", clauses.join(", ")),
+            None => pad,
+        };
+        self.cx.errors.push(Diag::new(Code::OutOfRange, e.span, message).help(help));
+    }
+
+    /// The smallest or largest value by the endpoints of every index, as a polynomial of dims.
+    fn endpoint(&self, p: &Dim, facts: &Facts, low: bool) -> Option<Dim> {
+        let mut p = p.clone();
+        for index in self.active.iter().map(|id| &self.indices[id.at()]) {
+            if !p.symbols().contains(&index.name) {
+                continue;
+            }
+            let mut slope = Dim::from(0);
+            for (monomial, coefficient) in p.terms() {
+                let is_index = |a: &Atom| matches!(a, Atom::Sym(s) if *s == index.name);
+                if !monomial.iter().any(is_index) {
+                    continue;
+                }
+                let rest: Vec<&Atom> = monomial.iter().filter(|a| !is_index(a)).collect();
+                if rest.len() + 1 != monomial.len() {
+                    return None;
+                }
+                let factor = rest.iter().try_fold(Dim::from(coefficient), |f, a| match a {
+                    Atom::Sym(s) => Some(&f * &Dim::sym(s.clone())),
+                    _ => None,
+                })?;
+                slope = &slope + &factor;
+            }
+            let rising = if facts.nonneg(&slope) {
+                true
+            } else if facts.nonneg(&-&slope) {
+                false
+            } else {
+                return None;
+            };
+            let end = if rising == low {
+                Dim::from(0)
+            } else {
+                &index.extent - &Dim::from(1)
+            };
+            p = p.substitute(&|s| (*s == *index.name).then(|| end.clone()));
+        }
+        let free = self.names.iter().all(|name| !p.symbols().contains(name));
+        free.then_some(p)
+    }
+}
+
+/// Does a tensor or host value decide it? Then the kernel checks the range.
+fn data_dependent(e: &Expr) -> bool {
+    matches!(e.kind, ExprKind::Read(_) | ExprKind::Host(_) | ExprKind::Reduce(_))
+        || e.children().into_iter().any(data_dependent)
+}
+
+/// `d ≥ 0` as `left ≥ right` without negative terms.
+fn sides(d: &Dim) -> (Dim, Dim) {
+    let (mut left, mut right) = (Dim::from(0), Dim::from(0));
+    for (monomial, coefficient) in d.terms() {
+        let term = monomial.iter().fold(Dim::from(coefficient.abs()), |product, atom| {
+            &product
+                * &match atom {
+                    Atom::Sym(s) => Dim::sym(s.clone()),
+                    Atom::Div(a, b) => a.floor_div(b),
+                    Atom::Rem(a, b) => a.rem(b),
+                }
+        });
+        if coefficient > 0 {
+            left = &left + &term;
+        } else {
+            right = &right + &term;
+        }
+    }
+    (left, right)
+}

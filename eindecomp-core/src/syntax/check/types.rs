@@ -1,0 +1,514 @@
+//! Resolves extents, types, structs and signatures.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::names::nearest;
+use super::prove::Facts;
+use super::tree::{
+    Block, Checked, Clause, Field, Origin, Param, ParamRole, ResultVar, Struct, StructType,
+    TensorType, Type,
+};
+use crate::ein::{Agg, DType, Dim};
+use crate::syntax::ast::{self, AttrKind, ClauseKind, CmpOp, DimKind, DimOp, Generic, Ident, Item};
+use crate::syntax::diag::{Code, Diag};
+use crate::syntax::token::Span;
+
+/// The refusal of a part of the language that is not there yet.
+pub(super) fn not_yet(span: Span, what: &str) -> Diag {
+    Diag::new(Code::NotYet, span, format!("{what} is not supported yet"))
+}
+
+/// What extents are resolved in, and what comes out beside them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DimScope {
+    /// Declared dims, and loop variables that run over numbers.
+    pub(super) dims: BTreeSet<Arc<str>>,
+    /// `where dim X = …`
+    pub(super) defs: BTreeMap<Arc<str>, Dim>,
+    /// Rust consts met so far.
+    pub(super) consts: BTreeMap<Arc<str>, ast::Path>,
+    /// Conditions that arithmetic brings: divisors.
+    pub(super) implicit: Vec<Clause>,
+}
+
+impl DimScope {
+    /// An extent as a polynomial.
+    pub(super) fn dim(&mut self, dim: &ast::Dim, errors: &mut Vec<Diag>) -> Option<Dim> {
+        match &dim.kind {
+            DimKind::Int(n) => match i64::try_from(*n) {
+                Ok(n) => Some(Dim::from(n)),
+                Err(_) => {
+                    errors.push(Diag::new(Code::Literal, dim.span, "this extent is too large"));
+                    None
+                }
+            },
+            DimKind::Name(path) => self.name(path, errors),
+            DimKind::Rest(_) => {
+                errors.push(not_yet(dim.span, "rank polymorphism (`..`)"));
+                None
+            }
+            DimKind::Neg(inner) => Some(-&self.dim(inner, errors)?),
+            DimKind::Paren(inner) => self.dim(inner, errors),
+            DimKind::Binary(op, left, right) => {
+                let (a, b) = (self.dim(left, errors), self.dim(right, errors));
+                let (a, b) = (a?, b?);
+                Some(match op {
+                    DimOp::Add => &a + &b,
+                    DimOp::Sub => &a - &b,
+                    DimOp::Mul => &a * &b,
+                    DimOp::Div | DimOp::Rem => {
+                        self.divisor(&b, right.span, errors)?;
+                        if *op == DimOp::Div { a.floor_div(&b) } else { a.rem(&b) }
+                    }
+                })
+            }
+        }
+    }
+
+    /// Notes that `divisor` must be at least 1.
+    pub(super) fn divisor(
+        &mut self,
+        divisor: &Dim,
+        span: Span,
+        errors: &mut Vec<Diag>,
+    ) -> Option<()> {
+        match divisor.as_const() {
+            Some(n) if n >= 1 => {}
+            Some(n) => {
+                let text = format!("a divisor must be at least 1, but this one is {n}");
+                errors.push(Diag::new(Code::Extent, span, text));
+                return None;
+            }
+            None => self.implicit.push(Clause {
+                left: divisor.clone(),
+                cmp: CmpOp::Ge,
+                right: Dim::from(1),
+                origin: Origin::Divisor,
+                span,
+            }),
+        }
+        Some(())
+    }
+
+    fn name(&mut self, path: &ast::Path, errors: &mut Vec<Diag>) -> Option<Dim> {
+        if let Some(known) = self.known(path) {
+            return Some(known);
+        }
+        if is_const(path) {
+            return Some(self.constant(path));
+        }
+        let text = format!("dim `{path}` is not declared");
+        let mut diag = Diag::new(Code::UndefinedName, path.span, text);
+        let name = path.to_string();
+        let candidates = || self.dims.iter().chain(self.defs.keys()).map(|d| &**d);
+        let upper = name.to_uppercase();
+        if let Some(meant) = candidates().find(|d| **d == *upper) {
+            diag = diag.help(format!("did you mean `{meant}`? dims are written in upper case"));
+        } else if let Some(meant) = nearest(&name, candidates()) {
+            diag = diag.help(format!("did you mean `{meant}`?"));
+        } else {
+            diag = diag.help(format!("declare it: `fn …<dim {upper}>(…)`"));
+        }
+        errors.push(diag);
+        None
+    }
+
+    /// A declared or defined dim.
+    pub(super) fn known(&self, path: &ast::Path) -> Option<Dim> {
+        let name = path.as_ident()?;
+        match self.defs.get(&name.name) {
+            Some(value) => Some(value.clone()),
+            None => self.dims.contains(&name.name).then(|| Dim::sym(name.name.clone())),
+        }
+    }
+
+    /// The symbol of a Rust const.
+    pub(super) fn constant(&mut self, path: &ast::Path) -> Dim {
+        let text: Arc<str> = path.to_string().into();
+        self.consts.entry(text.clone()).or_insert_with(|| path.clone());
+        Dim::sym(text)
+    }
+
+    /// Are its symbols Rust consts alone, at least one?
+    pub(super) fn only_consts(&self, dim: &Dim) -> bool {
+        let symbols = dim.symbols();
+        !symbols.is_empty() && symbols.iter().all(|s| self.consts.contains_key(s))
+    }
+}
+
+/// A Rust const is a path, or a capitalised name.
+pub(super) fn is_const(path: &ast::Path) -> bool {
+    path.as_ident().is_none_or(|name| name.as_str().starts_with(|c: char| c.is_uppercase()))
+}
+
+/// Names that may be declared once only.
+#[derive(Default)]
+struct Once<'a>(BTreeMap<&'a str, Span>);
+
+impl<'a> Once<'a> {
+    fn add(&mut self, name: &'a Ident, what: &str, errors: &mut Vec<Diag>) -> bool {
+        let fresh = match self.0.get(name.as_str()) {
+            None => true,
+            Some(first) => {
+                let text = format!("{what} `{name}` is declared twice");
+                let diag = Diag::new(Code::Duplicate, name.span, text);
+                errors.push(diag.secondary(*first, "first here"));
+                false
+            }
+        };
+        self.0.entry(name.as_str()).or_insert(name.span);
+        fresh && !reserved(name, errors)
+    }
+}
+
+/// Reports a name that is an aggregation's.
+pub(super) fn reserved(name: &Ident, errors: &mut Vec<Diag>) -> bool {
+    let taken = Agg::from_name(name.as_str()).is_some() || name.as_str() == "softmax_sum";
+    if taken {
+        let text = format!("`{name}` is an aggregation and cannot be declared as anything else");
+        let help = format!("call it `{name}_` or something more telling");
+        errors.push(Diag::new(Code::ReservedName, name.span, text).help(help));
+    }
+    taken
+}
+
+/// Structs and signatures of the program.
+pub(super) fn items(program: &ast::Program, out: &mut Checked) {
+    let mut names = Once::default();
+    for item in &program.items {
+        names.add(&item.head().name, "the item", &mut out.errors);
+        match item {
+            Item::Agg(agg) => {
+                out.errors.push(not_yet(agg.head.name.span, "an aggregation of one's own (`agg`)"));
+            }
+            Item::Extern(kernel) => {
+                out.errors.push(not_yet(kernel.head.name.span, "`extern fn`"));
+            }
+            _ => {}
+        }
+    }
+    let declared: BTreeMap<&str, &ast::Struct> = program
+        .items
+        .iter()
+        .filter_map(|item| match item {
+            Item::Struct(s) => Some((s.head.name.as_str(), s)),
+            _ => None,
+        })
+        .collect();
+    for (name, structure) in &declared {
+        if contains_itself(name, structure, &declared, &mut BTreeSet::new()) {
+            let text = format!("struct `{name}` contains itself");
+            out.errors.push(Diag::new(Code::Recursion, structure.head.name.span, text));
+        } else if let Some(s) = resolve_struct(structure, &declared, &mut out.errors) {
+            out.structs.push(s);
+        }
+    }
+    for item in &program.items {
+        if let Item::Block(block) = item
+            && let Some(block) = signature(block, &declared, &mut out.errors)
+        {
+            out.blocks.push(block);
+        }
+    }
+}
+
+fn contains_itself<'a>(
+    name: &str,
+    structure: &'a ast::Struct,
+    declared: &BTreeMap<&str, &'a ast::Struct>,
+    seen: &mut BTreeSet<&'a str>,
+) -> bool {
+    structure.fields.iter().any(|field| {
+        let mut ty = &field.ty;
+        while let ast::TypeKind::Array(element, _) = &ty.kind {
+            ty = element;
+        }
+        let ast::TypeKind::Struct { path, .. } = &ty.kind else { return false };
+        let Some(inner) = path.as_ident() else { return false };
+        inner.as_str() == name
+            || declared.get(inner.as_str()).is_some_and(|s| {
+                seen.insert(s.head.name.as_str()) && contains_itself(name, s, declared, seen)
+            })
+    })
+}
+
+fn generic_dims(
+    generics: &[Generic],
+    errors: &mut Vec<Diag>,
+) -> Option<(Vec<Arc<str>>, DimScope)> {
+    let (mut dims, mut names, mut known) = (Vec::new(), Once::default(), true);
+    for generic in generics {
+        match generic {
+            Generic::Dim(name) => {
+                if names.add(name, "dim", errors) {
+                    dims.push(name.name.clone());
+                }
+            }
+            Generic::Rest(name) => {
+                errors.push(not_yet(name.span, "rank polymorphism (`..`)"));
+                known = false;
+            }
+            Generic::Dtype(name, _) => {
+                errors.push(not_yet(name.span, "a dtype variable"));
+                known = false;
+            }
+        }
+    }
+    let scope = DimScope { dims: dims.iter().cloned().collect(), ..DimScope::default() };
+    known.then_some((dims, scope))
+}
+
+fn resolve_struct(
+    structure: &ast::Struct,
+    declared: &BTreeMap<&str, &ast::Struct>,
+    errors: &mut Vec<Diag>,
+) -> Option<Struct> {
+    let (dims, mut scope) = generic_dims(&structure.generics, errors)?;
+    let mut names = Once::default();
+    let mut fields = Some(Vec::new());
+    for field in &structure.fields {
+        names.add(&field.name, "field", errors);
+        let ty = resolve(&field.ty, &mut scope, declared, errors);
+        match (ty, &mut fields) {
+            (Some(ty), Some(fields)) => fields.push(Field {
+                name: field.name.clone(),
+                ty,
+                file_name: file_name(&field.attrs),
+            }),
+            _ => fields = None,
+        }
+    }
+    Some(Struct { name: structure.head.name.clone(), dims, fields: fields?, consts: scope.consts })
+}
+
+fn file_name(attrs: &[ast::Attr]) -> Option<Arc<str>> {
+    attrs.iter().find_map(|attr| match &attr.kind {
+        AttrKind::Name(name) => Some(name.clone()),
+        _ => None,
+    })
+}
+
+/// A type, with its dims as polynomials.
+pub(super) fn resolve(
+    ty: &ast::Type,
+    scope: &mut DimScope,
+    declared: &BTreeMap<&str, &ast::Struct>,
+    errors: &mut Vec<Diag>,
+) -> Option<Type> {
+    match &ty.kind {
+        ast::TypeKind::Tensor { dtype, axes } => {
+            let dtype = element_type(dtype, errors);
+            let axes: Vec<Option<Dim>> =
+                axes.iter().flatten().map(|dim| scope.dim(dim, errors)).collect();
+            let axes = axes.into_iter().collect::<Option<Vec<_>>>()?;
+            Some(Type::Tensor(TensorType { dtype: dtype?, axes }))
+        }
+        ast::TypeKind::Struct { path, args } => {
+            let Some(structure) = path.as_ident().and_then(|n| declared.get(n.as_str())) else {
+                errors.push(unknown_type(path, declared));
+                return None;
+            };
+            let args: Vec<Option<Dim>> = args.iter().map(|dim| scope.dim(dim, errors)).collect();
+            let wanted = structure.generics.len();
+            if args.len() != wanted {
+                let text = format!("struct `{path}` has {wanted} dims, but {} are given", args.len());
+                let diag = Diag::new(Code::Arity, ty.span, text);
+                errors.push(diag.secondary(structure.head.name.span, "declared here"));
+                return None;
+            }
+            let args = args.into_iter().collect::<Option<Vec<_>>>()?;
+            Some(Type::Struct(StructType { name: structure.head.name.name.clone(), args }))
+        }
+        ast::TypeKind::Array(element, length) => {
+            let element = resolve(element, scope, declared, errors);
+            let count = scope.dim(length, errors)?;
+            if count.as_const().is_none() && !scope.only_consts(&count) {
+                let text = format!("the length of an array is a number or Rust const, not `{count}`");
+                errors.push(Diag::new(Code::Extent, length.span, text));
+                return None;
+            }
+            Some(Type::Array(Box::new(element?), count))
+        }
+    }
+}
+
+fn unknown_type(path: &ast::Path, declared: &BTreeMap<&str, &ast::Struct>) -> Diag {
+    let Some(name) = path.as_ident() else {
+        return not_yet(path.span, "a struct of another `ein!`");
+    };
+    let diag = Diag::new(Code::UnknownType, name.span, format!("there is no struct `{name}`"));
+    match nearest(name.as_str(), declared.keys().copied()) {
+        Some(meant) => diag.help(format!("did you mean `{meant}`?")),
+        None => diag,
+    }
+}
+
+/// A dtype by its name.
+pub(super) fn element_type(name: &Ident, errors: &mut Vec<Diag>) -> Option<DType> {
+    let found = DType::from_name(name.as_str());
+    if found.is_none() {
+        let known = DType::ALL.map(DType::name);
+        let text = format!("there is no dtype `{name}`");
+        let diag = Diag::new(Code::UnknownType, name.span, text);
+        let meant = match name.as_str() {
+            "float" | "float32" => Some("f32"),
+            "double" | "float64" => Some("f64"),
+            "half" | "float16" => Some("f16"),
+            "bfloat16" => Some("bf16"),
+            "int" | "usize" | "isize" | "u64" => Some("i64"),
+            other => nearest(other, known),
+        };
+        errors.push(match meant {
+            Some(meant) => diag.help(format!("did you mean `{meant}`?")),
+            None if name.as_str().starts_with("complex") => Diag::new(
+                Code::OutOfScope,
+                name.span,
+                "complex numbers are outside the language",
+            ),
+            None => diag.help(format!("dtypes are `{}`", known.join("`, `"))),
+        });
+    }
+    found
+}
+
+fn signature(
+    block: &ast::Block,
+    declared: &BTreeMap<&str, &ast::Struct>,
+    errors: &mut Vec<Diag>,
+) -> Option<Block> {
+    let (dims, mut scope) = generic_dims(&block.generics, errors)?;
+    let mut clauses = Vec::new();
+    let before = errors.len();
+    for clause in &block.clauses {
+        match &clause.kind {
+            ClauseKind::Define(name, value) => {
+                if scope.dims.contains(&name.name) || scope.defs.contains_key(&name.name) {
+                    let text = format!("dim `{name}` is declared twice");
+                    errors.push(Diag::new(Code::Duplicate, name.span, text));
+                } else if let Some(value) = scope.dim(value, errors) {
+                    scope.defs.insert(name.name.clone(), value);
+                }
+            }
+            ClauseKind::Compare(left, cmp, right) => {
+                let (a, b) = (scope.dim(left, errors), scope.dim(right, errors));
+                if let (Some(left), Some(right)) = (a, b) {
+                    let (cmp, origin) = (*cmp, Origin::Declared);
+                    clauses.push(Clause { left, cmp, right, origin, span: clause.span });
+                }
+            }
+        }
+    }
+    let mut facts = Facts::default();
+    for clause in &clauses {
+        if facts.refuted(&clause.left, clause.cmp, &clause.right) {
+            let text = format!("`{clause}` can never hold");
+            errors.push(Diag::new(Code::ClauseFalse, clause.span, text));
+        }
+        facts.assume(&clause.left, clause.cmp, &clause.right);
+    }
+    let (mut params, mut names) = (Vec::new(), Once::default());
+    for param in &block.params {
+        names.add(&param.name, "parameter", errors);
+        let ty = resolve(&param.ty, &mut scope, declared, errors);
+        if let Some((ty, role)) = ty.zip(role(param, errors)) {
+            extents(&ty, param.ty.span, &mut scope, &facts, errors);
+            let (name, file_name) = (param.name.clone(), file_name(&param.attrs));
+            params.push(Param { name, role, ty, file_name });
+        }
+    }
+    let mut results = Vec::new();
+    for (at, ty) in block.ret.types.iter().enumerate() {
+        let name = block.result.as_ref().and_then(|r| r.names.get(at));
+        let name = name.map_or_else(|| "_".into(), |n| n.name.clone());
+        match resolve(ty, &mut scope, declared, errors) {
+            Some(Type::Tensor(t)) => results.push(ResultVar { name, ty: Type::Tensor(t) }),
+            Some(_) => {
+                errors.push(Diag::new(Code::ResultType, ty.span, "a result is a tensor"));
+            }
+            None => {}
+        }
+    }
+    if errors.len() > before {
+        return None;
+    }
+    clauses.extend(scope.implicit);
+    Some(Block {
+        name: block.head.name.clone(),
+        dims,
+        params,
+        results,
+        tuple: block.ret.types.len() > 1,
+        clauses,
+        obligations: Vec::new(),
+        consts: scope.consts,
+        foreign: Vec::new(),
+        body: None,
+    })
+}
+
+/// Notes that the extents of a parameter are at least 0 where that is not clear.
+fn extents(ty: &Type, span: Span, scope: &mut DimScope, facts: &Facts, errors: &mut Vec<Diag>) {
+    match ty {
+        Type::Tensor(t) => t.axes.iter().for_each(|axis| {
+            extent(axis, span, scope, facts, errors);
+        }),
+        Type::Struct(s) => s.args.iter().for_each(|arg| {
+            extent(arg, span, scope, facts, errors);
+        }),
+        Type::Array(element, length) => {
+            extents(element, span, scope, facts, errors);
+            extent(length, span, scope, facts, errors);
+        }
+    }
+}
+
+/// Notes that an extent is at least 0 where that is not clear.
+pub(super) fn extent(
+    extent: &Dim,
+    span: Span,
+    scope: &mut DimScope,
+    facts: &Facts,
+    errors: &mut Vec<Diag>,
+) {
+    let zero = Dim::from(0);
+    if facts.refuted(extent, CmpOp::Ge, &zero) {
+        errors.push(Diag::new(Code::Extent, span, format!("the extent `{extent}` is negative")));
+    } else if !facts.nonneg(extent) {
+        scope.implicit.push(Clause {
+            left: extent.clone(),
+            cmp: CmpOp::Ge,
+            right: zero,
+            origin: Origin::Extent,
+            span,
+        });
+    }
+}
+
+fn role(param: &ast::Param, errors: &mut Vec<Diag>) -> Option<ParamRole> {
+    let mut role = ParamRole::Data;
+    for attr in &param.attrs {
+        let next = match attr.kind {
+            AttrKind::Weight => ParamRole::Weight,
+            AttrKind::Host => ParamRole::Host,
+            AttrKind::State => {
+                errors.push(not_yet(attr.span, "`#[state]`"));
+                return None;
+            }
+            _ => continue,
+        };
+        if role != ParamRole::Data {
+            let text = "a parameter is one of `#[weight]`, `#[state]`, `#[host]`";
+            errors.push(Diag::new(Code::Attribute, attr.span, text));
+        }
+        role = next;
+    }
+    let rank0 = matches!(&param.ty.kind, ast::TypeKind::Tensor { axes, .. }
+        if axes.as_ref().is_none_or(|a| a.is_empty()));
+    if role == ParamRole::Host && !rank0 {
+        let text = "a `#[host]` parameter is a number: it has no axes";
+        errors.push(Diag::new(Code::Attribute, param.ty.span, text));
+        return None;
+    }
+    Some(role)
+}
