@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::dtype::{Flex, fix, flex};
-use super::expr::{Mode, StmtCx, indices_in};
+use super::expr::{Mode, StmtCx};
 use super::extents::{MergedUse, Use};
 use super::tree::{Expr, ExprKind, IndexId, Read, Sub, Type, listed};
 use super::types::not_yet;
@@ -183,23 +183,6 @@ impl StmtCx<'_, '_> {
             return None;
         }
         Some(value)
-    }
-
-    /// Does any of the indices occur in the expression?
-    pub(super) fn depends(&self, e: &Expr, on: &[IndexId]) -> bool {
-        fn merged(e: &Expr, on: &[IndexId]) -> bool {
-            let here = match &e.kind {
-                ExprKind::Read(read) => read.subs.iter().any(|sub| match sub {
-                    Sub::Merged(members, _) => members.iter().any(|m| on.contains(m)),
-                    Sub::Expr(_) => false,
-                }),
-                _ => false,
-            };
-            here || e.children().into_iter().any(|child| merged(child, on))
-        }
-        let mut found = Vec::new();
-        indices_in(e, &mut found);
-        found.iter().any(|id| on.contains(id)) || merged(e, on)
     }
 }
 

@@ -391,7 +391,9 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             if function.row().rule == crate::ein::scalar::DTypeRule::Float
                 && args.iter().all(|a| flex(a) == Some(Flex::Int))
             {
-                args.iter_mut().for_each(|a| drop(fix(a, DType::F32, &mut self.cx.errors)));
+                for arg in &mut args {
+                    fix(arg, DType::F32, &mut self.cx.errors)?;
+                }
                 return None;
             }
             let shown = super::tree::listed(&dtypes);

@@ -25,14 +25,15 @@ pub use tree::*;
 
 use std::collections::BTreeSet;
 
-use super::ast::{Block as AstBlock, ExprKind, Item, Program, Stmt as AstStmt, StmtKind};
+use super::ast;
+use super::ast::{Item, Program, StmtKind};
 use super::diag::{Code, Diag};
 
 /// Checks a program.
 pub fn check_program(program: &Program) -> Checked {
     let mut checked = Checked::default();
     types::items(program, &mut checked);
-    let blocks: Vec<&AstBlock> = program
+    let blocks: Vec<&ast::Block> = program
         .items
         .iter()
         .filter_map(|item| match item {
@@ -60,7 +61,7 @@ pub fn check_program(program: &Program) -> Checked {
 
 /// The blocks such that each comes after those it calls; one that calls itself is reported and
 /// left out.
-fn callees_first<'a>(blocks: &[&'a AstBlock], errors: &mut Vec<Diag>) -> Vec<&'a AstBlock> {
+fn callees_first<'a>(blocks: &[&'a ast::Block], errors: &mut Vec<Diag>) -> Vec<&'a ast::Block> {
     let calls: Vec<Vec<usize>> = blocks
         .iter()
         .map(|block| {
@@ -95,11 +96,11 @@ fn callees_first<'a>(blocks: &[&'a AstBlock], errors: &mut Vec<Diag>) -> Vec<&'a
 }
 
 /// Names of everything that statements call.
-fn called<'a>(stmts: &'a [AstStmt], names: &mut BTreeSet<&'a str>) {
+fn called<'a>(stmts: &'a [ast::Stmt], names: &mut BTreeSet<&'a str>) {
     for stmt in stmts {
         let path = match &stmt.kind {
             StmtKind::Let { value, .. } => match &value.kind {
-                ExprKind::Call { path, .. } => path,
+                ast::ExprKind::Call { path, .. } => path,
                 _ => continue,
             },
             StmtKind::Carry { path, .. } => path,
@@ -112,3 +113,6 @@ fn called<'a>(stmts: &'a [AstStmt], names: &mut BTreeSet<&'a str>) {
         names.extend(path.as_ident().map(|name| name.as_str()));
     }
 }
+
+#[cfg(test)]
+mod tests;
