@@ -27,7 +27,10 @@ impl StmtCx<'_, '_> {
             return None;
         };
         let Type::Tensor(t) = tensor.ty.clone() else {
-            let text = format!("`{place}` is `{}`, which has no elements to read", tensor.ty);
+            let text = format!(
+                "`{place}` is `{}`, which has no elements to read",
+                tensor.ty
+            );
             self.report(Diag::new(Code::UnknownField, place.span, text).help("name a field of it"));
             subs.iter().for_each(|sub| self.mark(sub));
             return None;
@@ -45,7 +48,11 @@ impl StmtCx<'_, '_> {
             None => None,
             Some(outside) => Some(self.outside(outside, t.dtype)?),
         };
-        let bare = subs.iter().map(|s| s.to_string()).collect::<Vec<_>>().join(", ");
+        let bare = subs
+            .iter()
+            .map(|s| s.to_string())
+            .collect::<Vec<_>>()
+            .join(", ");
         let text: Arc<str> = format!("{place}[{bare}]").into();
         self.texts.insert(span, text.clone());
         let mut made = Some(Vec::new());
@@ -55,8 +62,17 @@ impl StmtCx<'_, '_> {
                 _ => made = None,
             }
         }
-        let read = Read { place: tensor, subs: made?, otherwise, guarded: false };
-        Some(Expr { kind: ExprKind::Read(Box::new(read)), dtype: t.dtype, span })
+        let read = Read {
+            place: tensor,
+            subs: made?,
+            otherwise,
+            guarded: false,
+        };
+        Some(Expr {
+            kind: ExprKind::Read(Box::new(read)),
+            dtype: t.dtype,
+            span,
+        })
     }
 
     /// Counts the indices in a subscript as used.
@@ -64,7 +80,7 @@ impl StmtCx<'_, '_> {
         match sub {
             ast::Sub::Expr(e) => {
                 if let Some(index) = bare_name(e).and_then(|n| self.visible_index(n.as_str())) {
-                    self.indices[index.at()].used = true;
+                    self.indices[index.at()].used_right = true;
                     self.poisoned.insert(index);
                 }
             }
@@ -142,9 +158,16 @@ impl StmtCx<'_, '_> {
         let gathered = matches!(value.kind, ExprKind::Read(_));
         let (text, help) = match (&value.kind, &e.kind) {
             (ExprKind::Read(read), ast::ExprKind::Access { place, .. }) => {
-                let axes = read.place.ty.tensor().map_or(String::new(), |t| listed(&t.axes));
+                let axes = read
+                    .place
+                    .ty
+                    .tensor()
+                    .map_or(String::new(), |t| listed(&t.axes));
                 (
-                    format!("a gather index must be an integer tensor; `{place}` is {}", value.dtype),
+                    format!(
+                        "a gather index must be an integer tensor; `{place}` is {}",
+                        value.dtype
+                    ),
                     format!("declare `{place}: u32[{axes}]`"),
                 )
             }
@@ -174,7 +197,11 @@ impl StmtCx<'_, '_> {
             Value::Bool(_) => DType::Bool,
             _ => DType::F32,
         };
-        let mut literal = Expr { kind: ExprKind::Lit(value), dtype: kind, span: outside.span };
+        let mut literal = Expr {
+            kind: ExprKind::Lit(value),
+            dtype: kind,
+            span: outside.span,
+        };
         if flex(&literal).is_some() {
             fix(&mut literal, dtype, &mut self.cx.errors)?;
         } else if dtype != DType::Bool {
@@ -195,7 +222,11 @@ fn bare_name(e: &ast::Expr) -> Option<&ast::Ident> {
 
 fn wrong_rank(place: &ast::Place, axes: &[Dim], subs: &[ast::Sub], span: Span) -> Diag {
     let plural = |n: usize, one: &str, many: &str| {
-        if n == 1 { format!("1 {one}") } else { format!("{n} {many}") }
+        if n == 1 {
+            format!("1 {one}")
+        } else {
+            format!("{n} {many}")
+        }
     };
     let text = format!(
         "`{place}` has {} [{}], but {} given",
@@ -208,13 +239,26 @@ fn wrong_rank(place: &ast::Place, axes: &[Dim], subs: &[ast::Sub], span: Span) -
     if subs.len() + 1 == axes.len() {
         // The axis to leave out so that most indices stand on an axis of their own name.
         let score = |gap: usize| {
-            let kept = axes.iter().enumerate().filter(|(at, _)| *at != gap).map(|(_, axis)| axis);
-            kept.zip(&names).filter(|(axis, name)| axis.to_string().to_lowercase() == **name).count()
+            let kept = axes
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| *at != gap)
+                .map(|(_, axis)| axis);
+            kept.zip(&names)
+                .filter(|(axis, name)| axis.to_string().to_lowercase() == **name)
+                .count()
         };
-        let gap = (0..axes.len()).rev().max_by_key(|gap| score(*gap)).unwrap_or(0);
+        let gap = (0..axes.len())
+            .rev()
+            .max_by_key(|gap| score(*gap))
+            .unwrap_or(0);
         let mut shown = names;
         shown.insert(gap, "?".into());
-        let help = format!("axis `{}` is missing: `{place}[{}]`", axes[gap], shown.join(", "));
+        let help = format!(
+            "axis `{}` is missing: `{place}[{}]`",
+            axes[gap],
+            shown.join(", ")
+        );
         return diag.help(help);
     }
     if subs.len() > axes.len() {

@@ -8,8 +8,8 @@ use super::names::nearest;
 use super::prove::{Equality, Facts};
 use super::ranges;
 use super::tree::{
-    Block, Body, Checked, Clause, IndexId, LoopVar, Origin, ParamRole, Place,
-    Statement, Stmt, TensorType, Type, Var, VarId, Warning,
+    Block, Body, Checked, Clause, IndexId, LoopVar, Origin, ParamRole, Place, Statement, Stmt,
+    TensorType, Type, Var, VarId, Warning,
 };
 use super::types::{DimScope, element_type, extent, not_yet, reserved, resolve};
 use crate::ein::Dim;
@@ -132,7 +132,10 @@ impl BodyCx<'_> {
         for var in &self.vars {
             if !var.used && var.ty.is_some() && !var.name.starts_with('_') {
                 let message = format!("`{}` is never read", var.name);
-                self.warnings.push(Warning { span: var.span, message });
+                self.warnings.push(Warning {
+                    span: var.span,
+                    message,
+                });
             }
         }
         for clause in std::mem::take(&mut self.dims.implicit) {
@@ -142,12 +145,21 @@ impl BodyCx<'_> {
         let vars: Option<Vec<Var>> = self
             .vars
             .into_iter()
-            .map(|v| Some(Var { name: v.name, ty: v.ty? }))
+            .map(|v| {
+                Some(Var {
+                    name: v.name,
+                    ty: v.ty?,
+                })
+            })
             .collect();
         if self.errors.is_empty()
             && let (Some(stmts), Some(results), Some(vars)) = (stmts, results, vars)
         {
-            self.block.body = Some(Body { vars, stmts, results });
+            self.block.body = Some(Body {
+                vars,
+                stmts,
+                results,
+            });
         }
         (self.block, self.errors, self.warnings)
     }
@@ -170,11 +182,18 @@ impl BodyCx<'_> {
     /// Are the two extents equal? Over consts alone that becomes an obligation.
     pub(super) fn equal(&mut self, a: &Dim, b: &Dim, what: &str, span: Span) -> Equality {
         let answer = self.facts.equality(a, b);
-        if matches!(answer, Equality::Unknown) && self.dims.only_consts(&self.facts.normal(&(a - b)))
+        if matches!(answer, Equality::Unknown)
+            && self.dims.only_consts(&self.facts.normal(&(a - b)))
         {
             let (left, right) = (a.clone(), b.clone());
             let (cmp, origin) = (CmpOp::Eq, Origin::Equal(what.into()));
-            self.require(Clause { left, cmp, right, origin, span });
+            self.require(Clause {
+                left,
+                cmp,
+                right,
+                origin,
+                span,
+            });
             return Equality::Equal;
         }
         answer
@@ -197,7 +216,10 @@ impl BodyCx<'_> {
     }
 
     pub(super) fn lookup(&self, name: &str) -> Option<VarId> {
-        self.scopes.iter().rev().find_map(|scope| scope.get(name).copied())
+        self.scopes
+            .iter()
+            .rev()
+            .find_map(|scope| scope.get(name).copied())
     }
 
     /// The variable, or an error with the name that may be meant.
@@ -223,14 +245,18 @@ impl BodyCx<'_> {
 
     /// Where a later statement defines the name.
     fn later(&self, name: &Ident) -> Option<Span> {
-        self.upcoming.iter().find(|(n, _)| *n == name.name).map(|(_, span)| *span)
+        self.upcoming
+            .iter()
+            .find(|(n, _)| *n == name.name)
+            .map(|(_, span)| *span)
     }
 
     /// A variable or field, with its type. `None` says nothing if the variable is poisoned.
     pub(super) fn place(&mut self, place: &ast::Place) -> Option<Place> {
         let Some(root) = place.path.as_ident() else {
             let text = format!("`{}` is a Rust path, not a tensor", place.path);
-            self.errors.push(Diag::new(Code::UndefinedName, place.path.span, text));
+            self.errors
+                .push(Diag::new(Code::UndefinedName, place.path.span, text));
             return None;
         };
         let var = self.lookup_or_report(root)?;
@@ -263,11 +289,16 @@ impl BodyCx<'_> {
         };
         let text = format!("struct `{}` has no field `{field}`", s.name);
         let diag = Diag::new(Code::UnknownField, field.span, text);
-        let Some(structure) = self.items.checked.structure(&s.name) else { return diag };
+        let Some(structure) = self.items.checked.structure(&s.name) else {
+            return diag;
+        };
         let fields = structure.fields.iter().map(|f| f.name.as_str());
         match nearest(field.as_str(), fields.clone()) {
             Some(meant) => diag.help(format!("did you mean `{meant}`?")),
-            None => diag.help(format!("its fields are `{}`", fields.collect::<Vec<_>>().join("`, `"))),
+            None => diag.help(format!(
+                "its fields are `{}`",
+                fields.collect::<Vec<_>>().join("`, `")
+            )),
         }
     }
 
@@ -289,17 +320,22 @@ impl BodyCx<'_> {
 
     fn stmt(&mut self, stmt: &ast::Stmt) -> Option<Stmt> {
         match &stmt.kind {
-            StmtKind::Let { mutable, pat, ty, value } => {
-                self.let_stmt(stmt, mutable.is_some(), pat, ty.as_ref(), value)
-            }
+            StmtKind::Let {
+                mutable,
+                pat,
+                ty,
+                value,
+            } => self.let_stmt(stmt, mutable.is_some(), pat, ty.as_ref(), value),
             StmtKind::Store { target, .. } => {
                 self.errors.push(not_yet(target.span, "a store into state"));
                 None
             }
             StmtKind::For { var, range, body } => self.for_stmt(var, range, body),
-            StmtKind::Carry { targets, path, args } => {
-                self.carry(targets, path, args, stmt.span)
-            }
+            StmtKind::Carry {
+                targets,
+                path,
+                args,
+            } => self.carry(targets, path, args, stmt.span),
             StmtKind::Error(names) => {
                 for name in names {
                     self.define(name, None, true);
@@ -360,7 +396,12 @@ impl BodyCx<'_> {
         let value = self.place(place)?;
         if let Some(ty) = ty {
             let declared = self.annotation(ty)?;
-            self.same_types(&declared, std::slice::from_ref(&value.ty), ty.span, Code::ResultType)?;
+            self.same_types(
+                &declared,
+                std::slice::from_ref(&value.ty),
+                ty.span,
+                Code::ResultType,
+            )?;
         }
         let target = self.define(&pat.names[0], Some(value.ty.clone()), mutable);
         Some(Stmt::Alias { target, value })
@@ -385,13 +426,20 @@ impl BodyCx<'_> {
         code: Code,
     ) -> Option<()> {
         let equal = declared.len() == found.len()
-            && declared.iter().zip(found).all(|(a, b)| self.same_type(a, b, span));
+            && declared
+                .iter()
+                .zip(found)
+                .all(|(a, b)| self.same_type(a, b, span));
         if !equal {
             let show = |types: &[Type]| match types {
                 [one] => format!("`{one}`"),
                 many => format!("`({})`", super::tree::listed(many)),
             };
-            let text = format!("{} is declared, but the value is {}", show(declared), show(found));
+            let text = format!(
+                "{} is declared, but the value is {}",
+                show(declared),
+                show(found)
+            );
             self.errors.push(Diag::new(code, span, text));
         }
         equal.then_some(())
@@ -400,7 +448,10 @@ impl BodyCx<'_> {
     /// Equal element types and provably equal extents?
     pub(super) fn same_type(&mut self, a: &Type, b: &Type, span: Span) -> bool {
         let mut dims = |a: &Dim, b: &Dim| {
-            matches!(self.equal(a, b, "the extents of one axis", span), Equality::Equal)
+            matches!(
+                self.equal(a, b, "the extents of one axis", span),
+                Equality::Equal
+            )
         };
         match (a, b) {
             (Type::Tensor(a), Type::Tensor(b)) => {
@@ -425,7 +476,10 @@ impl BodyCx<'_> {
         value: &ast::Expr,
     ) -> Option<Stmt> {
         let [name] = &pat.names[..] else {
-            self.errors.push(not_yet(pat.span, "a statement that defines several tensors"));
+            self.errors.push(not_yet(
+                pat.span,
+                "a statement that defines several tensors",
+            ));
             return None;
         };
         let dtype = match ty {
@@ -434,7 +488,14 @@ impl BodyCx<'_> {
         };
         let (mut cx, left) = super::expr::StmtCx::new(self, left)?;
         let value = cx.value(value, dtype);
-        let super::expr::StmtCx { indices, uses, merged, mut poisoned, texts, .. } = cx;
+        let super::expr::StmtCx {
+            indices,
+            uses,
+            merged,
+            mut poisoned,
+            texts,
+            ..
+        } = cx;
         if value.is_none() {
             poisoned.extend((0..indices.len()).map(|at| IndexId(at as u16)));
         }
@@ -446,7 +507,10 @@ impl BodyCx<'_> {
             .iter()
             .map(|axis| Dim::product(axis.iter().map(|i: &IndexId| &indices[i.at()].extent)))
             .collect();
-        let ty = TensorType { dtype: dtype.unwrap_or(value.dtype), axes };
+        let ty = TensorType {
+            dtype: dtype.unwrap_or(value.dtype),
+            axes,
+        };
         let (mut whole, mut split) = (false, Vec::new());
         for attr in &stmt.attrs {
             match &attr.kind {
@@ -456,7 +520,15 @@ impl BodyCx<'_> {
             }
         }
         let target = self.define(name, Some(Type::Tensor(ty)), false);
-        Some(Stmt::Tensor(Statement { target, indices, left, value, whole, split, span: stmt.span }))
+        Some(Stmt::Tensor(Statement {
+            target,
+            indices,
+            left,
+            value,
+            whole,
+            split,
+            span: stmt.span,
+        }))
     }
 
     fn pins(
@@ -470,7 +542,8 @@ impl BodyCx<'_> {
                 split.push((index.name.clone(), *n));
             } else {
                 let text = format!("the statement has no index `{index}`");
-                self.errors.push(Diag::new(Code::Attribute, index.span, text));
+                self.errors
+                    .push(Diag::new(Code::Attribute, index.span, text));
             }
         }
     }
@@ -479,9 +552,12 @@ impl BodyCx<'_> {
     /// of the left.
     fn statement_dtype(&mut self, ty: &RType) -> Option<crate::ein::DType> {
         match &ty.types[..] {
-            [ast::Type { kind: ast::TypeKind::Tensor { dtype, axes: None }, .. }] => {
-                element_type(dtype, &mut self.errors)
-            }
+            [
+                ast::Type {
+                    kind: ast::TypeKind::Tensor { dtype, axes: None },
+                    ..
+                },
+            ] => element_type(dtype, &mut self.errors),
             _ => {
                 let text = "the annotation of a statement is a dtype; its indices give the axes";
                 self.errors.push(Diag::new(Code::Pattern, ty.span, text));
@@ -514,22 +590,31 @@ impl BodyCx<'_> {
         if let Some(LoopVar::Number { symbol, .. }) = &loop_var {
             self.dims.dims.remove(symbol);
         }
-        Some(Stmt::For { var: loop_var?, body: body? })
+        Some(Stmt::For {
+            var: loop_var?,
+            body: body?,
+        })
     }
 
     fn over_array(&mut self, var: &Ident, array: &Ident) -> (Option<LoopVar>, Option<Type>) {
-        let Some(array_var) = self.lookup_or_report(array) else { return (None, None) };
+        let Some(array_var) = self.lookup_or_report(array) else {
+            return (None, None);
+        };
         match self.vars[array_var.at()].ty.clone() {
             None => (None, None),
             Some(Type::Array(element, _)) => {
                 let id = VarId(self.vars.len() as u32);
-                let over = LoopVar::Element { var: id, array: array_var };
+                let over = LoopVar::Element {
+                    var: id,
+                    array: array_var,
+                };
                 (Some(over), Some(*element))
             }
             Some(other) => {
                 let text = format!("`{array}` is `{other}`, but a `for` needs an array");
                 let diag = Diag::new(Code::Loop, array.span, text);
-                self.errors.push(diag.secondary(var.span, "to give this its values"));
+                self.errors
+                    .push(diag.secondary(var.span, "to give this its values"));
                 (None, None)
             }
         }
@@ -543,14 +628,19 @@ impl BodyCx<'_> {
             }
             let text = format!("a `for` needs a constant range, but `{value}` is a dim");
             let diag = Diag::new(Code::Loop, bound.span, text);
-            self.errors.push(diag.help("recurrences of symbolic length are outside the language"));
+            self.errors
+                .push(diag.help("recurrences of symbolic length are outside the language"));
             None
         });
-        let [Some(low), Some(high)] = bounds else { return None };
+        let [Some(low), Some(high)] = bounds else {
+            return None;
+        };
         let symbol = var.name.clone();
         self.dims.dims.insert(symbol.clone());
-        self.facts.assume(&Dim::sym(symbol.clone()), CmpOp::Ge, &low);
-        self.facts.assume(&Dim::sym(symbol.clone()), CmpOp::Lt, &high);
+        self.facts
+            .assume(&Dim::sym(symbol.clone()), CmpOp::Ge, &low);
+        self.facts
+            .assume(&Dim::sym(symbol.clone()), CmpOp::Lt, &high);
         Some(LoopVar::Number { symbol, low, high })
     }
 
@@ -564,14 +654,16 @@ impl BodyCx<'_> {
                 result.names.len()
             );
             let diag = Diag::new(Code::ResultType, result.span, text);
-            self.errors.push(diag.secondary(ast.ret.span, "declared here"));
+            self.errors
+                .push(diag.secondary(ast.ret.span, "declared here"));
             return None;
         }
         let mut out = Some(Vec::new());
         for (at, name) in result.names.iter().enumerate() {
             if result.names[..at].iter().any(|n| n.name == name.name) {
                 let text = format!("`{name}` is returned twice");
-                self.errors.push(Diag::new(Code::Duplicate, name.span, text));
+                self.errors
+                    .push(Diag::new(Code::Duplicate, name.span, text));
             }
             let Some(var) = self.lookup_or_report(name) else {
                 out = None;
@@ -584,7 +676,8 @@ impl BodyCx<'_> {
             if !self.same_type(&declared[at], &ty, name.span) {
                 let text = format!("`{name}` is `{ty}`, but `{}` is declared", declared[at]);
                 let diag = Diag::new(Code::ResultType, name.span, text);
-                self.errors.push(diag.secondary(ast.ret.types[at].span, "declared here"));
+                self.errors
+                    .push(diag.secondary(ast.ret.types[at].span, "declared here"));
             }
             if let Some(out) = &mut out {
                 out.push(var);

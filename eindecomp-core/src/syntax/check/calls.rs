@@ -37,7 +37,10 @@ impl BodyCx<'_> {
         if !local && self.is_function(&name) {
             let text = format!("`{}` needs its indices on the left", pat.names[0]);
             let diag = Diag::new(Code::Pattern, pat.span, text);
-            let help = format!("`{name}` works on elements: `let {}[i] = {name}(x[i]);`", pat.names[0]);
+            let help = format!(
+                "`{name}` works on elements: `let {}[i] = {name}(x[i]);`",
+                pat.names[0]
+            );
             self.errors.push(diag.help(help));
             return None;
         }
@@ -60,7 +63,11 @@ impl BodyCx<'_> {
             self.foreign_call(path, args, results, at)?
         };
         if results.len() != pat.names.len() {
-            let text = format!("`{name}` has {} results, but {} names are bound", results.len(), pat.names.len());
+            let text = format!(
+                "`{name}` has {} results, but {} names are bound",
+                results.len(),
+                pat.names.len()
+            );
             self.errors.push(Diag::new(Code::Pattern, pat.span, text));
             return None;
         }
@@ -68,7 +75,12 @@ impl BodyCx<'_> {
         for (target, ty) in pat.names.iter().zip(results) {
             targets.push((target.as_str() != "_").then(|| self.define(target, Some(ty), mutable)));
         }
-        Some(Stmt::Call(Call { targets, callee, args, span }))
+        Some(Stmt::Call(Call {
+            targets,
+            callee,
+            args,
+            span,
+        }))
     }
 
     /// `x = f(x);`
@@ -94,8 +106,10 @@ impl BodyCx<'_> {
             }
             vars.push(var);
         }
-        let carried: Option<Vec<Type>> =
-            vars.iter().map(|v: &VarId| self.vars[v.at()].ty.clone()).collect();
+        let carried: Option<Vec<Type>> = vars
+            .iter()
+            .map(|v: &VarId| self.vars[v.at()].ty.clone())
+            .collect();
         let (callee, args, results) = if self.items.blocks.contains(&*name) {
             self.local_call(&name, path, args)?
         } else if self.is_function(&name) {
@@ -107,7 +121,11 @@ impl BodyCx<'_> {
         };
         let carried = carried?;
         if results.len() != carried.len() {
-            let text = format!("`{name}` has {} results, but {} names are assigned", results.len(), carried.len());
+            let text = format!(
+                "`{name}` has {} results, but {} names are assigned",
+                results.len(),
+                carried.len()
+            );
             self.errors.push(Diag::new(Code::Pattern, span, text));
             return None;
         }
@@ -116,19 +134,24 @@ impl BodyCx<'_> {
                 let known = &self.vars[var.at()];
                 let text = format!("`{}` is `{old}`, but would become `{new}`", known.name);
                 let diag = Diag::new(Code::CarriedType, path.span, text);
-                self.errors.push(diag.secondary(known.span, "declared here"));
+                self.errors
+                    .push(diag.secondary(known.span, "declared here"));
                 return None;
             }
         }
         let targets = vars.into_iter().map(Some).collect();
-        Some(Stmt::Call(Call { targets, callee, args, span }))
+        Some(Stmt::Call(Call {
+            targets,
+            callee,
+            args,
+            span,
+        }))
     }
 
     fn is_function(&self, name: &str) -> bool {
         self.items.scalars.contains_key(name)
-            || (1..=3).any(|n| {
-                ScalarFn::from_name(name, n).is_some_and(|f| f.row().symbol.is_none())
-            })
+            || (1..=3)
+                .any(|n| ScalarFn::from_name(name, n).is_some_and(|f| f.row().symbol.is_none()))
     }
 
     fn unknown_block(&self, path: &ast::Path) -> Diag {
@@ -151,7 +174,11 @@ impl BodyCx<'_> {
             let ty = place.ty.clone();
             if self.vars[place.var.at()].role == Some(ParamRole::Host) {
                 let dtype = ty.tensor()?.dtype;
-                let value = Expr { kind: ExprKind::Host(place.var), dtype, span: arg.span };
+                let value = Expr {
+                    kind: ExprKind::Host(place.var),
+                    dtype,
+                    span: arg.span,
+                };
                 return Some((Argument::Value(value), ty));
             }
             return Some((Argument::Place(place), ty));
@@ -164,12 +191,16 @@ impl BodyCx<'_> {
         if !literal {
             let text = "an argument is a name, a field, or a literal or host value";
             let diag = Diag::new(Code::Argument, arg.span, text);
-            self.errors.push(diag.help(format!("give it a name: `let t[…] = {arg};`")));
+            self.errors
+                .push(diag.help(format!("give it a name: `let t[…] = {arg};`")));
             return None;
         }
         let (mut cx, _) = StmtCx::new(self, &[])?;
         let value = cx.expr(inner)?;
-        let ty = Type::Tensor(TensorType { dtype: value.dtype, axes: Vec::new() });
+        let ty = Type::Tensor(TensorType {
+            dtype: value.dtype,
+            axes: Vec::new(),
+        });
         Some((Argument::Value(value), ty))
     }
 
@@ -194,7 +225,11 @@ impl BodyCx<'_> {
             results: results.clone(),
             results_span,
         });
-        Some((Callee::Foreign(self.block.foreign.len() - 1), arguments, results))
+        Some((
+            Callee::Foreign(self.block.foreign.len() - 1),
+            arguments,
+            results,
+        ))
     }
 
     fn local_call(&mut self, name: &str, path: &ast::Path, args: &[ast::Expr]) -> Option<Made> {
@@ -203,9 +238,13 @@ impl BodyCx<'_> {
         let mut made = made?;
         if made.len() != callee.params.len() {
             let wanted = callee.params.len();
-            let text = format!("block `{name}` takes {wanted} arguments, but {} are given", made.len());
+            let text = format!(
+                "block `{name}` takes {wanted} arguments, but {} are given",
+                made.len()
+            );
             let diag = Diag::new(Code::Arity, path.span, text);
-            self.errors.push(diag.secondary(callee.name.span, "declared here"));
+            self.errors
+                .push(diag.secondary(callee.name.span, "declared here"));
             return None;
         }
         for (at, (argument, ty)) in made.iter_mut().enumerate() {
@@ -229,16 +268,36 @@ impl BodyCx<'_> {
                 );
                 let diag = Diag::new(Code::CalleeClause, path.span, text)
                     .secondary(clause.span, "needed here")
-                    .help(format!("add `where {left} {} {right}`", clause.cmp.symbol()));
+                    .help(format!(
+                        "add `where {left} {} {right}`",
+                        clause.cmp.symbol()
+                    ));
                 self.errors.push(diag);
                 continue;
             }
             let (cmp, origin, span) = (clause.cmp, clause.origin.clone(), path.span);
-            self.require(Clause { left, cmp, right, origin, span });
+            self.require(Clause {
+                left,
+                cmp,
+                right,
+                origin,
+                span,
+            });
         }
-        let results = callee.results.iter().map(|r| r.ty.substitute(&dims)).collect();
+        let results = callee
+            .results
+            .iter()
+            .map(|r| r.ty.substitute(&dims))
+            .collect();
         let arguments = made.into_iter().map(|(argument, _)| argument).collect();
-        Some((Callee::Local { name: name.into(), dims }, arguments, results))
+        Some((
+            Callee::Local {
+                name: name.into(),
+                dims,
+            },
+            arguments,
+            results,
+        ))
     }
 
     /// Kind, dtype and rank of an argument; a literal takes the parameter's dtype.
@@ -259,8 +318,12 @@ impl BodyCx<'_> {
             *ty = param.ty.clone();
         }
         if param.role == ParamRole::Host && matches!(argument, Argument::Place(_)) {
-            let message = format!("`{}` of block `{}` is `#[host]`, so it takes a literal or host value", param.name, callee.name);
-            self.errors.push(Diag::new(Code::Argument, text.span, message));
+            let message = format!(
+                "`{}` of block `{}` is `#[host]`, so it takes a literal or host value",
+                param.name, callee.name
+            );
+            self.errors
+                .push(Diag::new(Code::Argument, text.span, message));
             return None;
         }
         if same_kind(&param.ty, ty) {
@@ -271,7 +334,8 @@ impl BodyCx<'_> {
             param.name, callee.name, param.ty
         );
         let diag = Diag::new(Code::Argument, text.span, message);
-        self.errors.push(diag.secondary(param.name.span, "declared here"));
+        self.errors
+            .push(diag.secondary(param.name.span, "declared here"));
         None
     }
 
@@ -311,9 +375,13 @@ impl BodyCx<'_> {
             }
         }
         if let Some(missing) = callee.dims.iter().find(|d| !dims.contains_key(*d)) {
-            let text = format!("dim `{missing}` of block `{}` does not follow from the arguments", callee.name);
+            let text = format!(
+                "dim `{missing}` of block `{}` does not follow from the arguments",
+                callee.name
+            );
             let diag = Diag::new(Code::CallExtent, path.span, text);
-            self.errors.push(diag.secondary(callee.name.span, "declared here"));
+            self.errors
+                .push(diag.secondary(callee.name.span, "declared here"));
             return None;
         }
         let of = |s: &str| dims.get(s).cloned();
@@ -328,7 +396,10 @@ impl BodyCx<'_> {
                 true => format!("`{expected}`"),
                 false => format!("`{axis}` = `{expected}`"),
             };
-            let text = format!("{what} of block `{}` is {shown}, but this argument's is `{actual}`", callee.name);
+            let text = format!(
+                "{what} of block `{}` is {shown}, but this argument's is `{actual}`",
+                callee.name
+            );
             self.errors.push(Diag::new(Code::CallExtent, *span, text));
             wrong = true;
         }

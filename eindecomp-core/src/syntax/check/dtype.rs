@@ -110,7 +110,11 @@ fn no_common(a: &ast::Expr, x: DType, b: &ast::Expr, y: DType) -> Diag {
     let diag = Diag::new(Code::NoCommonDtype, b.span, text);
     let diag = diag.secondary(a.span, format!("this is {x}"));
     let to_first = x.is_float() || !y.is_float();
-    diag.help(if to_first { cast_text(b, x) } else { cast_text(a, y) })
+    diag.help(if to_first {
+        cast_text(b, x)
+    } else {
+        cast_text(a, y)
+    })
 }
 
 /// `e as dtype`, with the parentheses it needs.
@@ -133,17 +137,26 @@ pub(super) fn store(
     errors: &mut Vec<Diag>,
 ) -> Option<Expr> {
     if let Some(kind) = flex(&e) {
-        let own = if kind == Flex::Float { DType::F32 } else { DType::I64 };
+        let own = if kind == Flex::Float {
+            DType::F32
+        } else {
+            DType::I64
+        };
         fix(&mut e, dtype.unwrap_or(own), errors)?;
     }
     let Some(dtype) = dtype else { return Some(e) };
-    let same_kind = (e.dtype.is_float() && dtype.is_float()) || (e.dtype.is_int() && dtype.is_int());
+    let same_kind =
+        (e.dtype.is_float() && dtype.is_float()) || (e.dtype.is_int() && dtype.is_int());
     if e.dtype == dtype || same_kind {
         return Some(e);
     }
     if e.dtype.widens_to(dtype) {
         let span = e.span;
-        return Some(Expr { kind: ExprKind::Cast(Box::new(e)), dtype, span });
+        return Some(Expr {
+            kind: ExprKind::Cast(Box::new(e)),
+            dtype,
+            span,
+        });
     }
     let message = format!("this value is {}, which is no {dtype}", e.dtype);
     errors.push(Diag::new(Code::NoCommonDtype, e.span, message).help(cast_text(text, dtype)));

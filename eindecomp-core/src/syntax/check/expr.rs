@@ -134,22 +134,34 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         }
         let id = IndexId(self.indices.len() as u16);
         let (name, span) = (name.name.clone(), name.span);
-        self.indices.push(Decl { name, span, extent, reduced, used: !reduced });
+        self.indices.push(Decl {
+            name,
+            span,
+            extent,
+            reduced,
+            used_right: false,
+        });
         self.visible.push(id);
         Some(id)
     }
 
     pub(super) fn visible_index(&self, name: &str) -> Option<IndexId> {
-        self.visible.iter().copied().find(|id| *self.indices[id.at()].name == *name)
+        self.visible
+            .iter()
+            .copied()
+            .find(|id| *self.indices[id.at()].name == *name)
     }
 
     /// The value of a statement, with the dtype it is annotated with.
     pub(super) fn value(&mut self, value: &ast::Expr, dtype: Option<DType>) -> Option<Expr> {
         let e = self.expr(value)?;
         let e = store(e, dtype, value, &mut self.cx.errors)?;
-        for decl in self.indices.iter().filter(|d| !d.used) {
+        for decl in self.indices.iter().filter(|d| d.reduced && !d.used_right) {
             let message = format!("index `{}` is reduced but not used", decl.name);
-            self.cx.warnings.push(super::tree::Warning { span: decl.span, message });
+            self.cx.warnings.push(super::tree::Warning {
+                span: decl.span,
+                message,
+            });
         }
         Some(e)
     }
@@ -168,9 +180,11 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         match &e.kind {
             ast::ExprKind::Lit(lit) => self.literal(*lit, span),
             ast::ExprKind::Name(place) => self.name(place, span),
-            ast::ExprKind::Access { place, subs, default } => {
-                self.access(place, subs, default.as_ref(), span)
-            }
+            ast::ExprKind::Access {
+                place,
+                subs,
+                default,
+            } => self.access(place, subs, default.as_ref(), span),
             ast::ExprKind::Call { path, args } => self.call(path, args, span),
             ast::ExprKind::Reduce(reduce) => self.reduce(reduce, span),
             ast::ExprKind::Unary(op, inner) => self.unary(*op, inner, span),
@@ -195,7 +209,11 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 self.report(Diag::new(Code::Tuple, span, text));
                 None
             }
-            ast::ExprKind::If { cond, then, otherwise } => self.branch(cond, then, otherwise, span),
+            ast::ExprKind::If {
+                cond,
+                then,
+                otherwise,
+            } => self.branch(cond, then, otherwise, span),
         }
     }
 
@@ -214,12 +232,22 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             Lit::Nan => (Value::Float(f64::NAN), DType::F32),
             Lit::Bool(b) => (Value::Bool(b), DType::Bool),
         };
-        Some(Expr { kind: ExprKind::Lit(value), dtype, span })
+        Some(Expr {
+            kind: ExprKind::Lit(value),
+            dtype,
+            span,
+        })
     }
 
     /// An index, a dim, a const, a tensor of rank 0 or a host value.
     fn name(&mut self, place: &ast::Place, span: Span) -> Option<Expr> {
-        let number = |kind| Some(Expr { kind, dtype: DType::I64, span });
+        let number = |kind| {
+            Some(Expr {
+                kind,
+                dtype: DType::I64,
+                span,
+            })
+        };
         if let Some(name) = place.as_ident() {
             let inlined = self.inline.last().map(|args| args.get(&name.name).cloned());
             match inlined {
@@ -228,7 +256,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 None => {}
             }
             if let Some(index) = self.visible_index(name.as_str()) {
-                self.indices[index.at()].used = true;
+                self.indices[index.at()].used_right = true;
                 return number(ExprKind::Index(index));
             }
         }
@@ -236,8 +264,9 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             if let Some(dim) = self.cx.dims.known(&place.path) {
                 return number(ExprKind::Dim(dim));
             }
-            let shadowed =
-                place.as_ident().is_some_and(|name| self.cx.lookup(name.as_str()).is_some());
+            let shadowed = place
+                .as_ident()
+                .is_some_and(|name| self.cx.lookup(name.as_str()).is_some());
             if !shadowed && is_const(&place.path) {
                 let dim = self.cx.dims.constant(&place.path);
                 if self.mode == Mode::Value {
@@ -248,7 +277,10 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 }
                 return number(ExprKind::Dim(dim));
             }
-            if let Some(name) = place.as_ident().filter(|_| !shadowed && self.mode == Mode::Index) {
+            if let Some(name) = place
+                .as_ident()
+                .filter(|_| !shadowed && self.mode == Mode::Index)
+            {
                 self.unbound_index(name);
                 return None;
             }
@@ -273,14 +305,22 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         let dtype = t.dtype;
         if !t.axes.is_empty() {
             let axes = super::tree::listed(&t.axes);
-            let text = format!("this has {} axes [{axes}], but no index is given", t.axes.len());
+            let text = format!(
+                "this has {} axes [{axes}], but no index is given",
+                t.axes.len()
+            );
             self.report(Diag::new(Code::RankMismatch, span, text));
             return None;
         }
         let kind = if self.cx.vars[place.var.at()].role == Some(ParamRole::Host) {
             ExprKind::Host(place.var)
         } else {
-            let read = Read { place, subs: Vec::new(), otherwise: None, guarded: false };
+            let read = Read {
+                place,
+                subs: Vec::new(),
+                otherwise: None,
+                guarded: false,
+            };
             ExprKind::Read(Box::new(read))
         };
         Some(Expr { kind, dtype, span })
@@ -304,7 +344,8 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             diag.help(format!(
                 "the reduction over `{name}` ends before this; put its whole body in parentheses"
             ))
-        } else if let Some(meant) = nearest(name.as_str(), visible).filter(|_| name.as_str().len() > 1)
+        } else if let Some(meant) =
+            nearest(name.as_str(), visible).filter(|_| name.as_str().len() > 1)
         {
             diag.help(format!("did you mean `{meant}`?"))
         } else {
@@ -339,7 +380,10 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         }
         let arity = (1..=3).find(|n| ScalarFn::from_name(&name, *n).is_some());
         if let Some(arity) = arity.filter(|_| ScalarFn::from_name(&name, args.len()).is_none()) {
-            let text = format!("`{name}` takes {arity} arguments, but {} are given", args.len());
+            let text = format!(
+                "`{name}` takes {arity} arguments, but {} are given",
+                args.len()
+            );
             return Diag::new(Code::Arity, path.span, text);
         }
         let text = format!("there is no function `{name}`");
@@ -359,7 +403,10 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         let name = &scalar.head.name;
         if args.len() != scalar.params.len() {
             let wanted = scalar.params.len();
-            let text = format!("`{name}` takes {wanted} arguments, but {} are given", args.len());
+            let text = format!(
+                "`{name}` takes {wanted} arguments, but {} are given",
+                args.len()
+            );
             self.report(Diag::new(Code::Arity, span, text).secondary(name.span, "declared here"));
             return None;
         }
@@ -398,7 +445,11 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             }
             let shown = super::tree::listed(&dtypes);
             let name = function.row().symbol.unwrap_or(function.name());
-            let diag = Diag::new(Code::DtypeRule, span, format!("`{name}` is not defined for {shown}"));
+            let diag = Diag::new(
+                Code::DtypeRule,
+                span,
+                format!("`{name}` is not defined for {shown}"),
+            );
             let int = dtypes.iter().position(|d| d.is_int());
             self.report(match int {
                 Some(at) if function.row().int.is_none() => {
@@ -408,7 +459,11 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             });
             return None;
         };
-        Some(Expr { kind: ExprKind::Call(function, args), dtype, span })
+        Some(Expr {
+            kind: ExprKind::Call(function, args),
+            dtype,
+            span,
+        })
     }
 
     fn unary(&mut self, op: UnaryOp, inner: &ast::Expr, span: Span) -> Option<Expr> {
@@ -422,7 +477,11 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             _ => None,
         };
         match negated {
-            Some(literal) => Some(Expr { kind: ExprKind::Lit(literal), dtype: value.dtype, span }),
+            Some(literal) => Some(Expr {
+                kind: ExprKind::Lit(literal),
+                dtype: value.dtype,
+                span,
+            }),
             None => self.apply(ScalarFn::NEG, vec![value], &[inner], span),
         }
     }
@@ -466,9 +525,14 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             && dims_only(&a)
             && dims_only(&b)
             && let Some(divisor) = poly(&b, &self.index_names())
-            && !divisor.symbols().iter().any(|s| self.visible_index(s).is_some())
+            && !divisor
+                .symbols()
+                .iter()
+                .any(|s| self.visible_index(s).is_some())
         {
-            self.cx.dims.divisor(&divisor, right.span, &mut self.cx.errors)?;
+            self.cx
+                .dims
+                .divisor(&divisor, right.span, &mut self.cx.errors)?;
         }
         self.apply(function, vec![a, b], &[left, right], span)
     }
@@ -497,12 +561,20 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         let texts = [then, otherwise];
         let dtype = unify(&mut branches, &texts, &mut self.cx.errors)?;
         let [a, b] = branches.map(Box::new);
-        Some(Expr { kind: ExprKind::If(Box::new(test), a, b), dtype, span })
+        Some(Expr {
+            kind: ExprKind::If(Box::new(test), a, b),
+            dtype,
+            span,
+        })
     }
 
     /// A condition: a bool.
     pub(super) fn condition(&mut self, cond: &ast::Expr) -> Option<Expr> {
-        let mode = if self.mode == Mode::Value { Mode::Number } else { self.mode };
+        let mode = if self.mode == Mode::Value {
+            Mode::Number
+        } else {
+            self.mode
+        };
         let test = self.within(mode, cond)?;
         if test.dtype != DType::Bool {
             let text = format!("a condition is a bool, but this is {}", test.dtype);

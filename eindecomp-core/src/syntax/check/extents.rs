@@ -18,7 +18,8 @@ pub(super) struct Decl {
     /// Its `in`.
     pub(super) extent: Option<(Dim, Span)>,
     pub(super) reduced: bool,
-    pub(super) used: bool,
+    /// Something on the right mentions it.
+    pub(super) used_right: bool,
 }
 
 /// A bare use of an index.
@@ -70,19 +71,30 @@ pub(super) fn solve(
     loop {
         let mut progress = false;
         for (at, read) in merged.iter().enumerate() {
-            let unknown: Vec<IndexId> =
-                read.members.iter().copied().filter(|m| known[m.at()].is_none()).collect();
+            let unknown: Vec<IndexId> = read
+                .members
+                .iter()
+                .copied()
+                .filter(|m| known[m.at()].is_none())
+                .collect();
             let [last] = unknown[..] else { continue };
             if failed.contains(&at) {
                 continue;
             }
             let others = read.members.iter().filter(|m| **m != last);
-            let product =
-                Dim::product(others.filter_map(|m| known[m.at()].as_ref()).map(|s| &s.extent));
+            let product = Dim::product(
+                others
+                    .filter_map(|m| known[m.at()].as_ref())
+                    .map(|s| &s.extent),
+            );
             match quotient(cx, read, &decls, last, &product) {
                 Some(extent) => {
                     let text = format!("in `{}`", read.access);
-                    known[last.at()] = Some(Source { extent, span: read.span, text });
+                    known[last.at()] = Some(Source {
+                        extent,
+                        span: read.span,
+                        text,
+                    });
                 }
                 None => drop(failed.insert(at)),
             }
@@ -105,9 +117,13 @@ pub(super) fn solve(
                 indices = None;
                 let named = |read: &MergedUse| read.members.contains(&IndexId(at as u16));
                 let excused = poisoned.contains(&IndexId(at as u16))
-                    || merged.iter().enumerate().any(|(n, r)| failed.contains(&n) && named(r));
+                    || merged
+                        .iter()
+                        .enumerate()
+                        .any(|(n, r)| failed.contains(&n) && named(r));
                 if !excused {
-                    cx.errors.push(unknown(decl, merged.iter().any(named)));
+                    let diag = unknown(cx, decl, merged.iter().any(named));
+                    cx.errors.push(diag);
                 }
             }
         }
@@ -119,18 +135,24 @@ pub(super) fn solve(
     (cx.errors.len() == before).then_some(indices)
 }
 
-fn unknown(decl: &Decl, merged: bool) -> Diag {
+fn unknown(cx: &BodyCx<'_>, decl: &Decl, merged: bool) -> Diag {
     let name = &decl.name;
     let text = if merged {
-        format!("the extent of index `{name}` is unknown: its merged axis has another unknown index")
+        format!(
+            "the extent of index `{name}` is unknown: its merged axis has another unknown index"
+        )
+    } else if decl.used_right {
+        format!("index `{name}` stands in arithmetic only, so its extent is unknown")
     } else if decl.reduced {
-        format!("reduced index `{name}` has no bare use, so its extent is unknown")
+        format!("reduced index `{name}` is not used, so its extent is unknown")
     } else {
         format!("output index `{name}` is not on the right, so its extent is unknown")
     };
-    let upper = name.to_uppercase();
+    let upper: Arc<str> = name.to_uppercase().into();
+    let known = cx.dims.dims.contains(&upper) || cx.dims.defs.contains_key(&upper);
+    let range = if known { &*upper } else { "…" };
     Diag::new(Code::UnknownExtent, decl.span, text)
-        .help(format!("give it a range: `{name} in {upper}`"))
+        .help(format!("give it a range: `{name} in {range}`"))
 }
 
 /// The extent by the `in` or the bare uses, which must all agree.
@@ -147,7 +169,11 @@ fn from_uses(
     for u in mine().filter(|u| weak_only || !u.weak) {
         let Some(first) = &source else {
             let (extent, span) = (u.extent.clone(), u.span);
-            source = Some(Source { extent, span, text: format!("in `{}`", u.access) });
+            source = Some(Source {
+                extent,
+                span,
+                text: format!("in `{}`", u.access),
+            });
             continue;
         };
         let what = format!("index `{}` is one extent", decl.name);
@@ -173,7 +199,8 @@ fn from_uses(
             );
             Diag::new(code, u.span, text).help(format!("use one dim, or add `where {a} == {b}`"))
         };
-        cx.errors.push(diag.secondary(first.span, format!("`{name}` is {a} here")));
+        cx.errors
+            .push(diag.secondary(first.span, format!("`{name}` is {a} here")));
         break;
     }
     source
@@ -196,7 +223,13 @@ fn quotient(
         if cx.dims.only_consts(&remainder) {
             let (left, cmp, right) = (remainder, CmpOp::Eq, zero);
             let origin = Origin::Access(read.access.clone());
-            cx.require(Clause { left, cmp, right, origin, span: read.span });
+            cx.require(Clause {
+                left,
+                cmp,
+                right,
+                origin,
+                span: read.span,
+            });
         } else {
             let names: Vec<&str> = read.members.iter().map(|m| &*decls[m.at()].name).collect();
             let text = format!(
@@ -210,7 +243,8 @@ fn quotient(
                 None => format!("add `where {remainder} == 0`"),
                 Some(_) => format!("{} is not a multiple of {product}", read.axis),
             };
-            cx.errors.push(Diag::new(Code::MergedAxis, read.span, text).help(help));
+            cx.errors
+                .push(Diag::new(Code::MergedAxis, read.span, text).help(help));
             return None;
         }
     }
@@ -220,7 +254,11 @@ fn quotient(
 fn quotient_text(axis: &Dim, product: &Dim) -> String {
     let shown = |d: &Dim| {
         let plain = d.as_symbol().is_some() || d.as_const().is_some();
-        if plain { d.to_string() } else { format!("({d})") }
+        if plain {
+            d.to_string()
+        } else {
+            format!("({d})")
+        }
     };
     format!("{} / {}", shown(axis), shown(product))
 }
@@ -228,7 +266,11 @@ fn quotient_text(axis: &Dim, product: &Dim) -> String {
 /// The product of the members is the axis.
 fn check_merged(cx: &mut BodyCx<'_>, read: &MergedUse, indices: &[Index]) {
     let product = Dim::product(read.members.iter().map(|m| &indices[m.at()].extent));
-    let names: Vec<&str> = read.members.iter().map(|m| &*indices[m.at()].name).collect();
+    let names: Vec<&str> = read
+        .members
+        .iter()
+        .map(|m| &*indices[m.at()].name)
+        .collect();
     let names = names.join(", ");
     let what = format!("`({names})` covers its axis");
     let code = match cx.equal(&product, &read.axis, &what, read.span) {
@@ -238,7 +280,10 @@ fn check_merged(cx: &mut BodyCx<'_>, read: &MergedUse, indices: &[Index]) {
     };
     let axis = &read.axis;
     let diag = if code == Code::ExtentMismatch {
-        let text = format!("merged axis `({names})` is {product}, but its axis in `{}` is {axis}", read.access);
+        let text = format!(
+            "merged axis `({names})` is {product}, but its axis in `{}` is {axis}",
+            read.access
+        );
         Diag::new(code, read.span, text)
     } else {
         let text = format!(

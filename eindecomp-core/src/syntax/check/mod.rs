@@ -42,8 +42,11 @@ pub fn check_program(program: &Program) -> Checked {
         })
         .collect();
     for block in callees_first(&blocks, &mut checked.errors) {
-
-        let Some(at) = checked.blocks.iter().position(|b| b.name == block.head.name) else {
+        let Some(at) = checked
+            .blocks
+            .iter()
+            .position(|b| b.name == block.head.name)
+        else {
             continue;
         };
         let items = body::Items::of(program, &checked);
@@ -67,13 +70,17 @@ fn callees_first<'a>(blocks: &[&'a ast::Block], errors: &mut Vec<Diag>) -> Vec<&
         .map(|block| {
             let mut names = BTreeSet::new();
             called(&block.stmts, &mut names);
-            (0..blocks.len()).filter(|&i| names.contains(blocks[i].head.name.as_str())).collect()
+            (0..blocks.len())
+                .filter(|&i| names.contains(blocks[i].head.name.as_str()))
+                .collect()
         })
         .collect();
     let (mut order, mut left): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..blocks.len()).collect());
     loop {
         let ready = |i: &usize| calls[*i].iter().all(|callee| order.contains(callee));
-        let Some(at) = left.iter().position(ready) else { break };
+        let Some(at) = left.iter().position(ready) else {
+            break;
+        };
         order.push(left.remove(at));
     }
     let reaches = |from: usize| {

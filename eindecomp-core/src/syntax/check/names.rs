@@ -30,12 +30,14 @@ const ALIASES: &[(&str, &str)] = &[
 
 /// The candidate nearest to `name`, if it is near.
 pub(super) fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let allowed = if name.chars().count() <= 2 { 1 } else { 1 + name.chars().count() / 4 };
+    let allowed = |other: &str| 1 + name.len().min(other.len()) / 4;
     among
         .into_iter()
         .filter(|other| *other != name)
         .map(|other| (distance(name, other), other))
-        .filter(|(d, other)| *d <= allowed && *d < other.chars().count())
+        .filter(|(d, other)| {
+            *d <= allowed(other) && *d < name.chars().count().max(other.chars().count())
+        })
         .min_by_key(|(d, _)| *d)
         .map(|(_, other)| other)
 }
@@ -52,14 +54,22 @@ pub(super) fn nearest_function<'a>(
     name: &str,
     others: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    let functions = || SCALARS.iter().filter(|row| row.symbol.is_none()).map(|row| row.name);
+    let functions = || {
+        SCALARS
+            .iter()
+            .filter(|row| row.symbol.is_none())
+            .map(|row| row.name)
+    };
     alias(name)
         .filter(|meant| functions().any(|row| row == *meant))
         .or_else(|| nearest(name, functions().chain(others)))
 }
 
 fn alias(name: &str) -> Option<&'static str> {
-    ALIASES.iter().find(|(other, _)| *other == name).map(|(_, meant)| *meant)
+    ALIASES
+        .iter()
+        .find(|(other, _)| *other == name)
+        .map(|(_, meant)| *meant)
 }
 
 /// Insertions, deletions, replacements and swaps of neighbours from `a` to `b`.
@@ -69,7 +79,9 @@ fn distance(a: &str, b: &str) -> usize {
     for (i, x) in a.iter().enumerate() {
         let mut row = vec![i + 1];
         for (j, y) in b.iter().enumerate() {
-            let mut best = (rows[i][j] + usize::from(x != y)).min(rows[i][j + 1] + 1).min(row[j] + 1);
+            let mut best = (rows[i][j] + usize::from(x != y))
+                .min(rows[i][j + 1] + 1)
+                .min(row[j] + 1);
             if i > 0 && j > 0 && *x == b[j - 1] && a[i - 1] == *y {
                 best = best.min(rows[i - 1][j - 1] + 1);
             }

@@ -14,7 +14,7 @@ use crate::syntax::ast::CmpOp;
 /// How deep facts are combined.
 const DEPTH: usize = 8;
 /// How many combinations are tried for one goal.
-const STEPS: usize = 500;
+const STEPS: usize = 100;
 
 /// Facts about dims and indices.
 #[derive(Clone, Debug, Default)]
@@ -114,12 +114,20 @@ impl Facts {
                     return Dim::from(0);
                 }
                 let (_, rest) = split(&a, &b);
-                if rest == a { a.rem(&b) } else { self.small(&rest, &b).1 }
+                if rest == a {
+                    a.rem(&b)
+                } else {
+                    self.small(&rest, &b).1
+                }
             }
             Atom::Div(a, b) => {
                 let (a, b) = (self.normal(a), self.normal(b));
                 let (quotient, rest) = split(&a, &b);
-                if rest == a { a.floor_div(&b) } else { &quotient + &self.small(&rest, &b).0 }
+                if rest == a {
+                    a.floor_div(&b)
+                } else {
+                    &quotient + &self.small(&rest, &b).0
+                }
             }
         }
     }
@@ -137,9 +145,13 @@ impl Facts {
         let mut out = d.clone();
         for (a, b) in &self.divides {
             let quotient = a.floor_div(b);
-            let Some(product) = single(&(&quotient * b)) else { continue };
+            let Some(product) = single(&(&quotient * b)) else {
+                continue;
+            };
             for (monomial, coefficient) in d.terms() {
-                let Some(rest) = without(monomial, &product.0) else { continue };
+                let Some(rest) = without(monomial, &product.0) else {
+                    continue;
+                };
                 if coefficient % product.1 != 0 {
                     continue;
                 }
@@ -178,7 +190,11 @@ impl Facts {
 
     /// Does `d ≥ 0` follow?
     pub(super) fn nonneg(&self, d: &Dim) -> bool {
-        let mut search = Search { facts: self, known: HashMap::new(), steps: STEPS };
+        let mut search = Search {
+            facts: self,
+            known: HashMap::new(),
+            steps: STEPS,
+        };
         search.prove(&self.normal(d), DEPTH)
     }
 }
@@ -216,18 +232,29 @@ impl Search<'_> {
             .filter(|(m, c)| *c < 0 || !self.monomial_nonneg(m, depth))
             .map(|(m, c)| (m.to_vec(), c))
             .max_by_key(|(m, _)| m.len());
-        let Some((monomial, coefficient)) = negative else { return true };
+        let Some((monomial, coefficient)) = negative else {
+            return true;
+        };
         if depth == 0 {
             return false;
         }
-        let facts: Vec<Dim> =
-            self.facts.nonneg.iter().cloned().chain(atom_facts(goal)).collect();
+        let facts: Vec<Dim> = self
+            .facts
+            .nonneg
+            .iter()
+            .cloned()
+            .chain(atom_facts(goal))
+            .collect();
+        let degree = degree(goal);
+        let mut next = Vec::new();
         for fact in &facts {
             for (theirs, by) in fact.terms() {
                 if (by < 0) != (coefficient < 0) {
                     continue;
                 }
-                let Some(rest) = without(&monomial, theirs) else { continue };
+                let Some(rest) = without(&monomial, theirs) else {
+                    continue;
+                };
                 if !rest.iter().all(|a| matches!(a, Atom::Sym(_))) {
                     continue;
                 }
@@ -235,13 +262,21 @@ impl Search<'_> {
                 let common = gcd(by.abs(), coefficient.abs());
                 let (k, lambda) = (by.abs() / common, coefficient.abs() / common);
                 let cancelled = &(fact * &of_monomial(&rest)) * &Dim::from(lambda);
-                let next = &(&(goal * &Dim::from(k)) - &cancelled) + &Dim::from(k - 1);
-                if self.prove(&self.facts.cancel(&next), depth - 1) {
-                    return true;
+                let left = &(&(goal * &Dim::from(k)) - &cancelled) + &Dim::from(k - 1);
+                let left = self.facts.cancel(&left);
+                if self::degree(&left) <= degree {
+                    next.push((
+                        left.terms().filter(|t| t.1 < 0).count(),
+                        left.terms().count(),
+                        left,
+                    ));
                 }
             }
         }
-        false
+        next.sort();
+        next.dedup();
+        next.into_iter()
+            .any(|(_, _, left)| self.prove(&left, depth - 1))
     }
 
     fn monomial_nonneg(&mut self, monomial: &[Atom], depth: usize) -> bool {
@@ -289,7 +324,15 @@ fn as_remainder(d: &Dim) -> Option<(Dim, Dim)> {
 fn single(d: &Dim) -> Option<(Vec<Atom>, i64)> {
     let mut terms = d.terms();
     let (monomial, coefficient) = terms.next()?;
-    terms.next().is_none().then(|| (monomial.to_vec(), coefficient))
+    terms
+        .next()
+        .is_none()
+        .then(|| (monomial.to_vec(), coefficient))
+}
+
+/// Atoms in the longest monomial.
+fn degree(d: &Dim) -> usize {
+    d.terms().map(|(m, _)| m.len()).max().unwrap_or(0)
 }
 
 /// `monomial / factor`, if it divides.
@@ -345,15 +388,27 @@ mod tests {
     fn divisibility_makes_quotients_exact() {
         let (d, h, e) = (sym("D"), sym("H"), sym("E"));
         let mut facts = Facts::default();
-        assert!(matches!(facts.equality(&(&h * &d.floor_div(&h)), &d), Equality::Unknown));
+        assert!(matches!(
+            facts.equality(&(&h * &d.floor_div(&h)), &d),
+            Equality::Unknown
+        ));
         facts.assume(&d.rem(&h), CmpOp::Eq, &int(0));
         facts.assume(&e, CmpOp::Eq, &d.floor_div(&h));
         assert!(matches!(facts.equality(&(&h * &e), &d), Equality::Equal));
-        assert!(matches!(facts.equality(&(&(&h * &e) + &int(1)), &d), Equality::Differ));
+        assert!(matches!(
+            facts.equality(&(&(&h * &e) + &int(1)), &d),
+            Equality::Differ
+        ));
         facts.assume(&e.rem(&int(2)), CmpOp::Eq, &int(0));
         let half = e.floor_div(&int(2));
-        assert!(matches!(facts.equality(&(&half * &int(2)), &e), Equality::Equal));
-        assert!(matches!(facts.equality(&(&(&half * &int(2)) * &h), &d), Equality::Equal));
+        assert!(matches!(
+            facts.equality(&(&half * &int(2)), &e),
+            Equality::Equal
+        ));
+        assert!(matches!(
+            facts.equality(&(&(&half * &int(2)) * &h), &d),
+            Equality::Equal
+        ));
     }
 
     #[test]

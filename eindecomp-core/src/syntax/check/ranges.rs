@@ -54,7 +54,13 @@ pub(super) fn prove(
         index_facts(&mut plain, &indices[id.at()]);
     }
     let active = left.iter().flatten().copied().collect();
-    let mut walk = Walk { cx, indices, names, active, texts };
+    let mut walk = Walk {
+        cx,
+        indices,
+        names,
+        active,
+        texts,
+    };
     walk.expr(value, &plain, &plain);
     (cx.errors.len() == before).then_some(())
 }
@@ -127,7 +133,9 @@ impl Walk<'_, '_> {
 
     /// Takes an affine condition as given, or its negation.
     fn assume(&self, facts: &mut Facts, cond: &Expr, truth: bool) {
-        let ExprKind::Call(f, args) = &cond.kind else { return };
+        let ExprKind::Call(f, args) = &cond.kind else {
+            return;
+        };
         if *f == ScalarFn::AND && truth {
             args.iter().for_each(|arg| self.assume(facts, arg, true));
         }
@@ -151,7 +159,9 @@ impl Walk<'_, '_> {
     }
 
     fn read(&mut self, read: &mut Read, span: Span, plain: &Facts, guarded: &Facts) {
-        let Some(t) = read.place.ty.tensor().cloned() else { return };
+        let Some(t) = read.place.ty.tensor().cloned() else {
+            return;
+        };
         if read.otherwise.is_some() {
             return;
         }
@@ -173,7 +183,11 @@ impl Walk<'_, '_> {
     }
 
     fn at_least_0(&self, e: &Expr, facts: &Facts) -> bool {
-        let each = |args: &[Expr]| args.iter().map(|a| self.at_least_0(a, facts)).collect::<Vec<_>>();
+        let each = |args: &[Expr]| {
+            args.iter()
+                .map(|a| self.at_least_0(a, facts))
+                .collect::<Vec<_>>()
+        };
         match &e.kind {
             ExprKind::Call(ScalarFn::MAX, args) => each(args).contains(&true),
             ExprKind::Call(ScalarFn::MIN, args) => !each(args).contains(&false),
@@ -186,8 +200,11 @@ impl Walk<'_, '_> {
     }
 
     fn below(&self, e: &Expr, extent: &Dim, facts: &Facts) -> bool {
-        let each =
-            |args: &[Expr]| args.iter().map(|a| self.below(a, extent, facts)).collect::<Vec<_>>();
+        let each = |args: &[Expr]| {
+            args.iter()
+                .map(|a| self.below(a, extent, facts))
+                .collect::<Vec<_>>()
+        };
         match &e.kind {
             ExprKind::Call(ScalarFn::MAX, args) => !each(args).contains(&false),
             ExprKind::Call(ScalarFn::MIN, args) => each(args).contains(&true),
@@ -211,12 +228,18 @@ impl Walk<'_, '_> {
     ) {
         let one = Dim::from(1);
         let access = self.texts.get(&span).cloned().unwrap_or_else(|| "…".into());
-        let text = self.texts.get(&e.span).cloned().unwrap_or_else(|| "…".into());
+        let text = self
+            .texts
+            .get(&e.span)
+            .cloned()
+            .unwrap_or_else(|| "…".into());
         let at = poly(e, &self.names);
         let low = at.as_ref().and_then(|p| self.endpoint(p, facts, true));
         let high = at.as_ref().and_then(|p| self.endpoint(p, facts, false));
-        let left: Vec<Option<Dim>> =
-            vec![low.clone(), high.as_ref().map(|high| &(extent - high) - &one)];
+        let left: Vec<Option<Dim>> = vec![
+            low.clone(),
+            high.as_ref().map(|high| &(extent - high) - &one),
+        ];
         let mut open = Vec::new();
         for residual in &left {
             let Some(residual) = residual else {
@@ -229,7 +252,13 @@ impl Walk<'_, '_> {
             if self.cx.dims.only_consts(residual) {
                 let (left, right) = sides(residual);
                 let origin = Origin::Access(access.clone());
-                self.cx.require(Clause { left, cmp: CmpOp::Ge, right, origin, span: e.span });
+                self.cx.require(Clause {
+                    left,
+                    cmp: CmpOp::Ge,
+                    right,
+                    origin,
+                    span: e.span,
+                });
                 continue;
             }
             open.push(Some(residual.clone()));
@@ -257,7 +286,8 @@ impl Walk<'_, '_> {
             .iter()
             .map(|residual| {
                 let residual = residual.as_ref()?;
-                if residual.as_const().is_some() || facts.refuted(residual, CmpOp::Ge, &Dim::from(0))
+                if residual.as_const().is_some()
+                    || facts.refuted(residual, CmpOp::Ge, &Dim::from(0))
                 {
                     return None;
                 }
@@ -269,7 +299,9 @@ impl Walk<'_, '_> {
             Some(clauses) => format!("add `where {}`, or {pad}", clauses.join(", ")),
             None => pad,
         };
-        self.cx.errors.push(Diag::new(Code::OutOfRange, e.span, message).help(help));
+        self.cx
+            .errors
+            .push(Diag::new(Code::OutOfRange, e.span, message).help(help));
     }
 
     /// The smallest or largest value by the endpoints of every index, as a polynomial of dims.
@@ -289,10 +321,12 @@ impl Walk<'_, '_> {
                 if rest.len() + 1 != monomial.len() {
                     return None;
                 }
-                let factor = rest.iter().try_fold(Dim::from(coefficient), |f, a| match a {
-                    Atom::Sym(s) => Some(&f * &Dim::sym(s.clone())),
-                    _ => None,
-                })?;
+                let factor = rest
+                    .iter()
+                    .try_fold(Dim::from(coefficient), |f, a| match a {
+                        Atom::Sym(s) => Some(&f * &Dim::sym(s.clone())),
+                        _ => None,
+                    })?;
                 slope = &slope + &factor;
             }
             let rising = if facts.nonneg(&slope) {
@@ -316,22 +350,26 @@ impl Walk<'_, '_> {
 
 /// Does a tensor or host value decide it? Then the kernel checks the range.
 fn data_dependent(e: &Expr) -> bool {
-    matches!(e.kind, ExprKind::Read(_) | ExprKind::Host(_) | ExprKind::Reduce(_))
-        || e.children().into_iter().any(data_dependent)
+    matches!(
+        e.kind,
+        ExprKind::Read(_) | ExprKind::Host(_) | ExprKind::Reduce(_)
+    ) || e.children().into_iter().any(data_dependent)
 }
 
 /// `d ≥ 0` as `left ≥ right` without negative terms.
 fn sides(d: &Dim) -> (Dim, Dim) {
     let (mut left, mut right) = (Dim::from(0), Dim::from(0));
     for (monomial, coefficient) in d.terms() {
-        let term = monomial.iter().fold(Dim::from(coefficient.abs()), |product, atom| {
-            &product
-                * &match atom {
-                    Atom::Sym(s) => Dim::sym(s.clone()),
-                    Atom::Div(a, b) => a.floor_div(b),
-                    Atom::Rem(a, b) => a.rem(b),
-                }
-        });
+        let term = monomial
+            .iter()
+            .fold(Dim::from(coefficient.abs()), |product, atom| {
+                &product
+                    * &match atom {
+                        Atom::Sym(s) => Dim::sym(s.clone()),
+                        Atom::Div(a, b) => a.floor_div(b),
+                        Atom::Rem(a, b) => a.rem(b),
+                    }
+            });
         if coefficient > 0 {
             left = &left + &term;
         } else {

@@ -18,17 +18,22 @@ impl StmtCx<'_, '_> {
             self.report(self.no_agg(&name, reduce));
             return None;
         };
+        self.naked(reduce, body)?;
         let before = self.visible.len();
         let depth = self.guards.len();
-        let declared: Vec<Option<IndexId>> =
-            reduce.indices.iter().map(|decl| self.declare(decl, true)).collect();
+        let declared: Vec<Option<IndexId>> = reduce
+            .indices
+            .iter()
+            .map(|decl| self.declare(decl, true))
+            .collect();
         let filter = reduce.filter.as_ref().map(|f| self.condition(f));
         if let Some(Some(filter)) = &filter {
             self.guard(filter);
         }
         let value = self.expr(body);
         self.guards.truncate(depth);
-        self.closed.extend(reduce.indices.iter().map(|decl| decl.name.name.clone()));
+        self.closed
+            .extend(reduce.indices.iter().map(|decl| decl.name.name.clone()));
         self.visible.truncate(before);
         let acc = match &reduce.acc {
             None => None,
@@ -42,8 +47,18 @@ impl StmtCx<'_, '_> {
         let value = value?;
         self.traps(agg, reduce, body, &indices)?;
         let (acc, dtype, value) = self.reduced_dtype(agg, reduce, body, value, acc)?;
-        let reduce = Reduce { agg, indices, filter, acc, body: value };
-        Some(Expr { kind: ExprKind::Reduce(Box::new(reduce)), dtype, span })
+        let reduce = Reduce {
+            agg,
+            indices,
+            filter,
+            acc,
+            body: value,
+        };
+        Some(Expr {
+            kind: ExprKind::Reduce(Box::new(reduce)),
+            dtype,
+            span,
+        })
     }
 
     fn no_agg(&self, name: &str, reduce: &ast::Reduce) -> Diag {
@@ -54,12 +69,18 @@ impl StmtCx<'_, '_> {
         if matches!(reduce.body, ReduceBody::Args(_)) && nearest_agg(name).is_none() {
             return not_yet(span, "an aggregation of one's own");
         }
-        let diag =
-            Diag::new(Code::UnknownAgg, span, format!("there is no aggregation `{name}`"));
+        let diag = Diag::new(
+            Code::UnknownAgg,
+            span,
+            format!("there is no aggregation `{name}`"),
+        );
         match nearest_agg(name) {
             Some(meant) => diag.help(format!("did you mean `{meant}`?")),
             None => {
-                let known = crate::ein::agg::AGGS.iter().map(|row| row.name).collect::<Vec<_>>();
+                let known = crate::ein::agg::AGGS
+                    .iter()
+                    .map(|row| row.name)
+                    .collect::<Vec<_>>();
                 diag.help(format!("aggregations are `{}`", known.join("`, `")))
             }
         }
@@ -75,7 +96,11 @@ impl StmtCx<'_, '_> {
         acc: Option<DType>,
     ) -> Option<(DType, DType, Expr)> {
         if let Some(kind) = flex(&value) {
-            let own = if kind == Flex::Float { DType::F32 } else { DType::I64 };
+            let own = if kind == Flex::Float {
+                DType::F32
+            } else {
+                DType::I64
+            };
             fix(&mut value, acc.unwrap_or(own), &mut self.cx.errors)?;
         }
         let row = agg.row();
@@ -121,14 +146,8 @@ impl StmtCx<'_, '_> {
         Some((wanted, wanted, value))
     }
 
-    /// Reports a body that hardly means what it says.
-    fn traps(
-        &mut self,
-        agg: Agg,
-        reduce: &ast::Reduce,
-        body: &ast::Expr,
-        indices: &[IndexId],
-    ) -> Option<()> {
+    /// Reports a reduction that no parentheses hold in the body.
+    fn naked(&mut self, reduce: &ast::Reduce, body: &ast::Expr) -> Option<()> {
         let mut factors = Vec::new();
         flatten(body, &mut factors);
         let head = head(reduce);
@@ -148,15 +167,28 @@ impl StmtCx<'_, '_> {
                 return None;
             }
         }
+        Some(())
+    }
+
+    /// Reports a body that hardly means what it says.
+    fn traps(
+        &mut self,
+        agg: Agg,
+        reduce: &ast::Reduce,
+        body: &ast::Expr,
+        indices: &[IndexId],
+    ) -> Option<()> {
+        let mut factors = Vec::new();
+        flatten(body, &mut factors);
+        let head = head(reduce);
         if agg != Agg::SUM && factors.len() > 1 {
             for (at, factor) in factors.iter().enumerate() {
                 let names = reduce.indices.iter().map(|d| d.name.as_str());
                 if mentions(factor, &names.collect::<Vec<_>>()) || indices.is_empty() {
                     continue;
                 }
-                let text = format!(
-                    "`{factor}` does not depend on the indices that this `{agg}` reduces"
-                );
+                let text =
+                    format!("`{factor}` does not depend on the indices that this `{agg}` reduces");
                 let diag = Diag::new(Code::FactorInReduction, factor.span, text);
                 let outside = match at {
                     0 => format!("`({head} {}) * {factor}`", rest_after_first(body)),
@@ -166,8 +198,10 @@ impl StmtCx<'_, '_> {
                 return None;
             }
         }
-        if let Some(ast::Expr { kind: ast::ExprKind::Cast(value, dtype), span }) =
-            factors.last().copied()
+        if let Some(ast::Expr {
+            kind: ast::ExprKind::Cast(value, dtype),
+            span,
+        }) = factors.last().copied()
             && let Some(to) = DType::from_name(dtype.as_str())
             && self.narrows(value, to)
         {
@@ -194,7 +228,9 @@ impl StmtCx<'_, '_> {
                     let var = cx.cx.lookup(place.path.as_ident()?.as_str())?;
                     let mut ty = cx.cx.vars[var.at()].ty.clone()?;
                     for field in &place.fields {
-                        let super::tree::Type::Struct(s) = &ty else { return None };
+                        let super::tree::Type::Struct(s) = &ty else {
+                            return None;
+                        };
                         ty = cx.cx.items.checked.field_type(s, field.as_str())?;
                     }
                     ty.tensor().map(|t| t.dtype)
@@ -202,12 +238,10 @@ impl StmtCx<'_, '_> {
                 ast::ExprKind::Cast(_, dtype) => DType::from_name(dtype.as_str()),
                 ast::ExprKind::Call { args, .. } => dtype_of(cx, args.first()?),
                 ast::ExprKind::Paren(inner) | ast::ExprKind::Unary(_, inner) => dtype_of(cx, inner),
-                ast::ExprKind::Binary(_, a, b) => {
-                    match (dtype_of(cx, a), dtype_of(cx, b)) {
-                        (Some(a), Some(b)) => a.common(b),
-                        (a, b) => a.or(b),
-                    }
-                }
+                ast::ExprKind::Binary(_, a, b) => match (dtype_of(cx, a), dtype_of(cx, b)) {
+                    (Some(a), Some(b)) => a.common(b),
+                    (a, b) => a.or(b),
+                },
                 _ => None,
             }
         }
@@ -280,7 +314,8 @@ fn rest_with(e: &ast::Expr, _at: usize, value: &ast::Expr) -> String {
 /// A product without its first factor.
 fn rest_after_first(e: &ast::Expr) -> String {
     let rest = rest(e, 1);
-    rest.strip_prefix("* ").map_or_else(|| format!("1.0 {rest}"), str::to_owned)
+    rest.strip_prefix("* ")
+        .map_or_else(|| format!("1.0 {rest}"), str::to_owned)
 }
 
 /// Where a reduction stands that no parentheses hold.
@@ -307,9 +342,9 @@ fn mentions(e: &ast::Expr, names: &[&str]) -> bool {
     };
     match &e.kind {
         ast::ExprKind::Lit(_) => false,
-        ast::ExprKind::Name(place) => {
-            place.as_ident().is_some_and(|name| names.contains(&name.as_str()))
-        }
+        ast::ExprKind::Name(place) => place
+            .as_ident()
+            .is_some_and(|name| names.contains(&name.as_str())),
         ast::ExprKind::Access { subs, .. } => subs.iter().any(sub),
         ast::ExprKind::Call { args, .. } | ast::ExprKind::Tuple(args) => {
             args.iter().any(|a| mentions(a, names))
@@ -325,8 +360,12 @@ fn mentions(e: &ast::Expr, names: &[&str]) -> bool {
         | ast::ExprKind::Cast(inner, _)
         | ast::ExprKind::Paren(inner) => mentions(inner, names),
         ast::ExprKind::Binary(_, a, b) => mentions(a, names) || mentions(b, names),
-        ast::ExprKind::If { cond, then, otherwise } => {
-            [cond, then, otherwise].into_iter().any(|e| mentions(e, names))
-        }
+        ast::ExprKind::If {
+            cond,
+            then,
+            otherwise,
+        } => [cond, then, otherwise]
+            .into_iter()
+            .any(|e| mentions(e, names)),
     }
 }

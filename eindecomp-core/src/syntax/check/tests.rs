@@ -11,13 +11,21 @@ fn check(source: &str) -> Checked {
 
 /// Every error, as shown to people.
 fn errors(source: &str) -> String {
-    check(source).errors.iter().map(|e| e.render(source).to_string()).collect()
+    check(source)
+        .errors
+        .iter()
+        .map(|e| e.render(source).to_string())
+        .collect()
 }
 
 #[track_caller]
 fn accepts(source: &str) -> Checked {
     let checked = check(source);
-    let shown: String = checked.errors.iter().map(|e| e.render(source).to_string()).collect();
+    let shown: String = checked
+        .errors
+        .iter()
+        .map(|e| e.render(source).to_string())
+        .collect();
     assert!(shown.is_empty(), "{shown}");
     assert!(checked.blocks.iter().all(|b| b.body.is_some()));
     checked

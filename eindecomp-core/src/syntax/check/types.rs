@@ -39,7 +39,11 @@ impl DimScope {
             DimKind::Int(n) => match i64::try_from(*n) {
                 Ok(n) => Some(Dim::from(n)),
                 Err(_) => {
-                    errors.push(Diag::new(Code::Literal, dim.span, "this extent is too large"));
+                    errors.push(Diag::new(
+                        Code::Literal,
+                        dim.span,
+                        "this extent is too large",
+                    ));
                     None
                 }
             },
@@ -59,7 +63,11 @@ impl DimScope {
                     DimOp::Mul => &a * &b,
                     DimOp::Div | DimOp::Rem => {
                         self.divisor(&b, right.span, errors)?;
-                        if *op == DimOp::Div { a.floor_div(&b) } else { a.rem(&b) }
+                        if *op == DimOp::Div {
+                            a.floor_div(&b)
+                        } else {
+                            a.rem(&b)
+                        }
                     }
                 })
             }
@@ -104,7 +112,9 @@ impl DimScope {
         let candidates = || self.dims.iter().chain(self.defs.keys()).map(|d| &**d);
         let upper = name.to_uppercase();
         if let Some(meant) = candidates().find(|d| **d == *upper) {
-            diag = diag.help(format!("did you mean `{meant}`? dims are written in upper case"));
+            diag = diag.help(format!(
+                "did you mean `{meant}`? dims are written in upper case"
+            ));
         } else if let Some(meant) = nearest(&name, candidates()) {
             diag = diag.help(format!("did you mean `{meant}`?"));
         } else {
@@ -119,14 +129,19 @@ impl DimScope {
         let name = path.as_ident()?;
         match self.defs.get(&name.name) {
             Some(value) => Some(value.clone()),
-            None => self.dims.contains(&name.name).then(|| Dim::sym(name.name.clone())),
+            None => self
+                .dims
+                .contains(&name.name)
+                .then(|| Dim::sym(name.name.clone())),
         }
     }
 
     /// The symbol of a Rust const.
     pub(super) fn constant(&mut self, path: &ast::Path) -> Dim {
         let text: Arc<str> = path.to_string().into();
-        self.consts.entry(text.clone()).or_insert_with(|| path.clone());
+        self.consts
+            .entry(text.clone())
+            .or_insert_with(|| path.clone());
         Dim::sym(text)
     }
 
@@ -139,7 +154,8 @@ impl DimScope {
 
 /// A Rust const is a path, or a capitalised name.
 pub(super) fn is_const(path: &ast::Path) -> bool {
-    path.as_ident().is_none_or(|name| name.as_str().starts_with(|c: char| c.is_uppercase()))
+    path.as_ident()
+        .is_none_or(|name| name.as_str().starts_with(|c: char| c.is_uppercase()))
 }
 
 /// Names that may be declared once only.
@@ -180,10 +196,14 @@ pub(super) fn items(program: &ast::Program, out: &mut Checked) {
         names.add(&item.head().name, "the item", &mut out.errors);
         match item {
             Item::Agg(agg) => {
-                out.errors.push(not_yet(agg.head.name.span, "an aggregation of one's own (`agg`)"));
+                out.errors.push(not_yet(
+                    agg.head.name.span,
+                    "an aggregation of one's own (`agg`)",
+                ));
             }
             Item::Extern(kernel) => {
-                out.errors.push(not_yet(kernel.head.name.span, "`extern fn`"));
+                out.errors
+                    .push(not_yet(kernel.head.name.span, "`extern fn`"));
             }
             _ => {}
         }
@@ -199,7 +219,8 @@ pub(super) fn items(program: &ast::Program, out: &mut Checked) {
     for (name, structure) in &declared {
         if contains_itself(name, structure, &declared, &mut BTreeSet::new()) {
             let text = format!("struct `{name}` contains itself");
-            out.errors.push(Diag::new(Code::Recursion, structure.head.name.span, text));
+            out.errors
+                .push(Diag::new(Code::Recursion, structure.head.name.span, text));
         } else if let Some(s) = resolve_struct(structure, &declared, &mut out.errors) {
             out.structs.push(s);
         }
@@ -224,8 +245,12 @@ fn contains_itself<'a>(
         while let ast::TypeKind::Array(element, _) = &ty.kind {
             ty = element;
         }
-        let ast::TypeKind::Struct { path, .. } = &ty.kind else { return false };
-        let Some(inner) = path.as_ident() else { return false };
+        let ast::TypeKind::Struct { path, .. } = &ty.kind else {
+            return false;
+        };
+        let Some(inner) = path.as_ident() else {
+            return false;
+        };
         inner.as_str() == name
             || declared.get(inner.as_str()).is_some_and(|s| {
                 seen.insert(s.head.name.as_str()) && contains_itself(name, s, declared, seen)
@@ -233,10 +258,7 @@ fn contains_itself<'a>(
     })
 }
 
-fn generic_dims(
-    generics: &[Generic],
-    errors: &mut Vec<Diag>,
-) -> Option<(Vec<Arc<str>>, DimScope)> {
+fn generic_dims(generics: &[Generic], errors: &mut Vec<Diag>) -> Option<(Vec<Arc<str>>, DimScope)> {
     let (mut dims, mut names, mut known) = (Vec::new(), Once::default(), true);
     for generic in generics {
         match generic {
@@ -255,7 +277,10 @@ fn generic_dims(
             }
         }
     }
-    let scope = DimScope { dims: dims.iter().cloned().collect(), ..DimScope::default() };
+    let scope = DimScope {
+        dims: dims.iter().cloned().collect(),
+        ..DimScope::default()
+    };
     known.then_some((dims, scope))
 }
 
@@ -279,7 +304,12 @@ fn resolve_struct(
             _ => fields = None,
         }
     }
-    Some(Struct { name: structure.head.name.clone(), dims, fields: fields?, consts: scope.consts })
+    Some(Struct {
+        name: structure.head.name.clone(),
+        dims,
+        fields: fields?,
+        consts: scope.consts,
+    })
 }
 
 fn file_name(attrs: &[ast::Attr]) -> Option<Arc<str>> {
@@ -299,10 +329,16 @@ pub(super) fn resolve(
     match &ty.kind {
         ast::TypeKind::Tensor { dtype, axes } => {
             let dtype = element_type(dtype, errors);
-            let axes: Vec<Option<Dim>> =
-                axes.iter().flatten().map(|dim| scope.dim(dim, errors)).collect();
+            let axes: Vec<Option<Dim>> = axes
+                .iter()
+                .flatten()
+                .map(|dim| scope.dim(dim, errors))
+                .collect();
             let axes = axes.into_iter().collect::<Option<Vec<_>>>()?;
-            Some(Type::Tensor(TensorType { dtype: dtype?, axes }))
+            Some(Type::Tensor(TensorType {
+                dtype: dtype?,
+                axes,
+            }))
         }
         ast::TypeKind::Struct { path, args } => {
             let Some(structure) = path.as_ident().and_then(|n| declared.get(n.as_str())) else {
@@ -312,19 +348,26 @@ pub(super) fn resolve(
             let args: Vec<Option<Dim>> = args.iter().map(|dim| scope.dim(dim, errors)).collect();
             let wanted = structure.generics.len();
             if args.len() != wanted {
-                let text = format!("struct `{path}` has {wanted} dims, but {} are given", args.len());
+                let text = format!(
+                    "struct `{path}` has {wanted} dims, but {} are given",
+                    args.len()
+                );
                 let diag = Diag::new(Code::Arity, ty.span, text);
                 errors.push(diag.secondary(structure.head.name.span, "declared here"));
                 return None;
             }
             let args = args.into_iter().collect::<Option<Vec<_>>>()?;
-            Some(Type::Struct(StructType { name: structure.head.name.name.clone(), args }))
+            Some(Type::Struct(StructType {
+                name: structure.head.name.name.clone(),
+                args,
+            }))
         }
         ast::TypeKind::Array(element, length) => {
             let element = resolve(element, scope, declared, errors);
             let count = scope.dim(length, errors)?;
             if count.as_const().is_none() && !scope.only_consts(&count) {
-                let text = format!("the length of an array is a number or Rust const, not `{count}`");
+                let text =
+                    format!("the length of an array is a number or Rust const, not `{count}`");
                 errors.push(Diag::new(Code::Extent, length.span, text));
                 return None;
             }
@@ -337,7 +380,11 @@ fn unknown_type(path: &ast::Path, declared: &BTreeMap<&str, &ast::Struct>) -> Di
     let Some(name) = path.as_ident() else {
         return not_yet(path.span, "a struct of another `ein!`");
     };
-    let diag = Diag::new(Code::UnknownType, name.span, format!("there is no struct `{name}`"));
+    let diag = Diag::new(
+        Code::UnknownType,
+        name.span,
+        format!("there is no struct `{name}`"),
+    );
     match nearest(name.as_str(), declared.keys().copied()) {
         Some(meant) => diag.help(format!("did you mean `{meant}`?")),
         None => diag,
@@ -379,7 +426,6 @@ fn signature(
 ) -> Option<Block> {
     let (dims, mut scope) = generic_dims(&block.generics, errors)?;
     let mut clauses = Vec::new();
-    let before = errors.len();
     for clause in &block.clauses {
         match &clause.kind {
             ClauseKind::Define(name, value) => {
@@ -394,7 +440,13 @@ fn signature(
                 let (a, b) = (scope.dim(left, errors), scope.dim(right, errors));
                 if let (Some(left), Some(right)) = (a, b) {
                     let (cmp, origin) = (*cmp, Origin::Declared);
-                    clauses.push(Clause { left, cmp, right, origin, span: clause.span });
+                    clauses.push(Clause {
+                        left,
+                        cmp,
+                        right,
+                        origin,
+                        span: clause.span,
+                    });
                 }
             }
         }
@@ -414,7 +466,12 @@ fn signature(
         if let Some((ty, role)) = ty.zip(role(param, errors)) {
             extents(&ty, param.ty.span, &mut scope, &facts, errors);
             let (name, file_name) = (param.name.clone(), file_name(&param.attrs));
-            params.push(Param { name, role, ty, file_name });
+            params.push(Param {
+                name,
+                role,
+                ty,
+                file_name,
+            });
         }
     }
     let mut results = Vec::new();
@@ -422,14 +479,17 @@ fn signature(
         let name = block.result.as_ref().and_then(|r| r.names.get(at));
         let name = name.map_or_else(|| "_".into(), |n| n.name.clone());
         match resolve(ty, &mut scope, declared, errors) {
-            Some(Type::Tensor(t)) => results.push(ResultVar { name, ty: Type::Tensor(t) }),
+            Some(Type::Tensor(t)) => results.push(ResultVar {
+                name,
+                ty: Type::Tensor(t),
+            }),
             Some(_) => {
                 errors.push(Diag::new(Code::ResultType, ty.span, "a result is a tensor"));
             }
             None => {}
         }
     }
-    if errors.len() > before {
+    if params.len() < block.params.len() || results.len() < block.ret.types.len() {
         return None;
     }
     clauses.extend(scope.implicit);
@@ -473,7 +533,11 @@ pub(super) fn extent(
 ) {
     let zero = Dim::from(0);
     if facts.refuted(extent, CmpOp::Ge, &zero) {
-        errors.push(Diag::new(Code::Extent, span, format!("the extent `{extent}` is negative")));
+        errors.push(Diag::new(
+            Code::Extent,
+            span,
+            format!("the extent `{extent}` is negative"),
+        ));
     } else if !facts.nonneg(extent) {
         scope.implicit.push(Clause {
             left: extent.clone(),

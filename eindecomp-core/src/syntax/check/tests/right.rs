@@ -123,7 +123,7 @@ fn packed_sequences_minplus_hmm_heat() {
         }
         fn heat<dim Y, dim X>(u: f32[Y,X], c: f32) -> f32[Y,X] {
             let v[i,j] = u[i,j] + c * ((u[i-1,j] else 0.0) + (u[i+1,j] else 0.0));
-            let w[i,j] = v[(i-1) % Y, j] + v[(i+1) % Y, j];
+            let w[i in Y,j] = v[(i-1) % Y, j] + v[(i+1) % Y, j];
             w
         }",
     );
@@ -134,8 +134,8 @@ fn guards_are_facts() {
     accepts(
         "fn f<dim N, dim D>(x: f32[N, D]) -> f32[N, D] {
             let y[n, d] = if n >= 1 { x[n - 1, d] } else { x[n, d] };
-            let z[n, d] = if n < 1 { 0.0 } else { y[n - 1, d] };
-            let w[n, d] = sum[m in N where m + n < N && m <= n] z[n - m, d];
+            let z[n in N, d] = if n < 1 { 0.0 } else { y[n - 1, d] };
+            let w[n in N, d] = sum[m in N where m + n < N && m <= n] z[n - m, d];
             w
         }
         fn g<dim N, dim M>(x: f32[N]) -> f32[M] where M <= N {
