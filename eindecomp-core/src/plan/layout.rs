@@ -51,6 +51,13 @@ impl Region {
         (!common.is_empty()).then_some(common)
     }
 
+    /// Number of common elements.
+    pub fn common(&self, other: &Region) -> usize {
+        (self.0.iter().zip(&other.0))
+            .map(|(a, b)| a.1.min(b.1).saturating_sub(a.0.max(b.0)))
+            .product()
+    }
+
     /// What of it is outside `other`, as disjoint boxes in a fixed order.
     pub fn subtract(&self, other: &Region) -> Vec<Region> {
         let Some(common) = self.intersect(other) else {

@@ -242,7 +242,7 @@ impl<H: Copy> Holdings<H> {
         let (mut copies, mut rest) = (Vec::new(), vec![want.clone()]);
         rest.retain(|r| !r.is_empty());
         for (held, handle) in &self.0 {
-            if !rest.iter().any(|r| r.intersect(held).is_some()) {
+            if !rest.iter().any(|r| r.common(held) > 0) {
                 continue;
             }
             copies.extend(

@@ -53,7 +53,7 @@ pub fn lower(graph: &BoundGraph, plan: &Plan) -> Result<TaskGraph, LowerError> {
         lowering.gather(node)?;
     }
     let mut tasks = lowering.tasks.graph;
-    tasks.tasks = free_after_last_use(&tasks)?;
+    free_after_last_use(&mut tasks)?;
     Ok(tasks)
 }
 
@@ -325,7 +325,7 @@ impl Tasks {
             let writers = self.writers[buffer.0 as usize].iter();
             deps.extend(
                 writers
-                    .filter(|(_, written)| written.intersect(region).is_some())
+                    .filter(|(_, written)| written.common(region) > 0)
                     .map(|w| w.0),
             );
         }

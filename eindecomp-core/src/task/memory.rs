@@ -31,8 +31,8 @@ impl std::fmt::Display for Peak {
     }
 }
 
-/// The tasks with a [`TaskKind::Free`] of every buffer of the run after its last use.
-pub(super) fn free_after_last_use(graph: &TaskGraph) -> Result<Vec<Task>, LowerError> {
+/// Adds a [`TaskKind::Free`] of every buffer of the run after its last use.
+pub(super) fn free_after_last_use(graph: &mut TaskGraph) -> Result<(), LowerError> {
     let mut users: Vec<Vec<TaskId>> = vec![Vec::new(); graph.buffers.len()];
     for (at, task) in graph.tasks.iter().enumerate() {
         for buffer in task.kind.reads().iter().chain(&task.kind.writes()) {
@@ -42,40 +42,40 @@ pub(super) fn free_after_last_use(graph: &TaskGraph) -> Result<Vec<Task>, LowerE
             }
         }
     }
-    let mut last: Vec<Vec<BufferId>> = vec![Vec::new(); graph.tasks.len()];
-    for (at, buffer) in graph.buffers.iter().enumerate() {
-        if let (Some(task), true) = (users[at].last(), buffer.role != BufferRole::Weight) {
-            last[task.0 as usize].push(BufferId(at as u32));
+    // Per task: the buffers that it uses last, and the tasks that their frees wait for.
+    let mut frees: Vec<Vec<(BufferId, Vec<TaskId>)>> = vec![Vec::new(); graph.tasks.len()];
+    for (at, (buffer, mut users)) in graph.buffers.iter().zip(users).enumerate() {
+        if let (Some(last), true) = (users.last().copied(), buffer.role != BufferRole::Weight) {
+            // A user that another one waits for needs no edge of its own.
+            let deps = |user: &TaskId| &graph.tasks[user.0 as usize].deps;
+            let mut implied: Vec<TaskId> = users.iter().flat_map(deps).copied().collect();
+            implied.sort_unstable();
+            users.retain(|u| implied.binary_search(u).is_err());
+            frees[last.0 as usize].push((BufferId(at as u32), users));
         }
     }
-    let (mut out, mut renamed) = (Vec::new(), Vec::with_capacity(graph.tasks.len()));
-    for (task, frees) in graph.tasks.iter().zip(last) {
-        let rename = |deps: &[TaskId], renamed: &[TaskId]| {
-            deps.iter().map(|d| renamed[d.0 as usize]).collect()
-        };
-        let id = u32::try_from(out.len()).map_err(|_| LowerError::TooLarge)?;
+    let tasks = std::mem::take(&mut graph.tasks);
+    let mut renamed: Vec<TaskId> = Vec::with_capacity(tasks.len());
+    for (mut task, frees) in tasks.into_iter().zip(frees) {
+        let id = u32::try_from(graph.tasks.len()).map_err(|_| LowerError::TooLarge)?;
         renamed.push(TaskId(id));
-        out.push(Task {
-            deps: rename(&task.deps, &renamed),
-            ..task.clone()
-        });
-        for buffer in frees {
-            let users = &users[buffer.0 as usize];
-            // A user that another one waits for needs no edge of its own.
-            let implied = |u: &TaskId| {
-                users
-                    .iter()
-                    .any(|v| graph.tasks[v.0 as usize].deps.binary_search(u).is_ok())
-            };
-            let deps: Vec<TaskId> = users.iter().filter(|u| !implied(u)).copied().collect();
-            out.push(Task {
+        let rename = |deps: &mut [TaskId]| {
+            for dep in deps {
+                *dep = renamed[dep.0 as usize];
+            }
+        };
+        rename(&mut task.deps);
+        graph.tasks.push(task);
+        for (buffer, mut deps) in frees {
+            rename(&mut deps);
+            graph.tasks.push(Task {
                 device: graph.buffer(buffer).device,
                 kind: TaskKind::Free { buffer },
-                deps: rename(&deps, &renamed),
+                deps,
             });
         }
     }
-    Ok(out)
+    Ok(())
 }
 
 /// Bytes that each device needs at most when tasks run in their order: its weights, and every

@@ -216,7 +216,7 @@ impl<'a> Check<'a> {
             });
         }
         let written = &mut self.written[buffer.0 as usize];
-        if written.iter().any(|(_, w)| w.intersect(region).is_some()) {
+        if written.iter().any(|(_, w)| w.common(region) > 0) {
             return Err(TaskError::Rewrite {
                 task: id,
                 buffer,
@@ -245,7 +245,7 @@ impl<'a> Check<'a> {
         let before = |writer: &TaskId| loaded || task.deps.binary_search(writer).is_ok();
         let covered: usize = (self.written[buffer.0 as usize].iter())
             .filter(|(writer, _)| before(writer))
-            .filter_map(|(_, w)| Some(w.intersect(region)?.volume()))
+            .map(|(_, w)| w.common(region))
             .sum();
         match covered == region.volume() {
             true => Ok(()),
@@ -436,7 +436,7 @@ impl<'a> Check<'a> {
             let whole = self.graph.elements(self.graph.outputs()[output].node);
             let twice = boxes.iter().enumerate().any(|(at, a)| {
                 let mut later = boxes[at + 1..].iter();
-                later.any(|b| a.intersect(b).is_some())
+                later.any(|b| a.common(b) > 0)
             });
             if twice || boxes.iter().map(Region::volume).sum::<usize>() != whole {
                 return Err(TaskError::Output { output });
