@@ -1,0 +1,554 @@
+//! Orders n-ary products: `sum` over a product of three or more operands becomes a tree of
+//! products of two, each with its own sum.
+//!
+//! A label that only one operand has is summed first. Then the tree of least cost is taken, cost
+//! being the points of all iteration spaces, and elements of the intermediates on ties: exact, by
+//! dynamic programming over subsets, up to [`EXACT`] operands; greedy above. A tree that does not
+//! cost less than the multiplications of the statement as it is (an element-wise product of
+//! three tensors) is not taken. Statements with pins, guards, gathers or a filter stay.
+
+use super::{Pass, Rebuild, Rewrite};
+use crate::ein::access::affine;
+use crate::ein::{Agg, DType, EinSum, EinSumSpec, Expr, Label, LabelId, Operand, Reduce, ScalarFn};
+use crate::graph::{BoundGraph, GraphError, NodeId};
+
+/// The pass of this module.
+pub struct ContractionOrder;
+
+/// Operands up to which the order is exact: 3^12 splits of subsets are half a million.
+const EXACT: usize = 12;
+
+impl Pass for ContractionOrder {
+    fn name(&self) -> &'static str {
+        "contraction_order"
+    }
+
+    fn run(&self, graph: &BoundGraph) -> Result<Rewrite, GraphError> {
+        let mut rebuild = Rebuild::of(graph);
+        let mut changed = false;
+        for (id, _) in graph.ids() {
+            match Product::of(graph, id).and_then(|p| Some((p.order()?, p))) {
+                None => rebuild.copy(id)?,
+                Some((tree, product)) => {
+                    changed = true;
+                    product.emit(&tree, &mut rebuild)?;
+                }
+            }
+        }
+        if changed {
+            rebuild.finish().map(Rewrite::Changed)
+        } else {
+            Ok(Rewrite::Unchanged)
+        }
+    }
+}
+
+/// A set of labels of the statement.
+type Set = u128;
+
+enum Tree {
+    Leaf(usize),
+    Pair(Box<Tree>, Box<Tree>),
+}
+
+/// A statement that is a sum of a product.
+struct Product<'a> {
+    id: NodeId,
+    e: &'a EinSum,
+    extents: &'a [usize],
+    /// Element type of sums.
+    acc: DType,
+    factors: Vec<Factor<'a>>,
+    /// Labels of the output.
+    out: Set,
+}
+
+struct Factor<'a> {
+    operand: &'a Operand,
+    dtype: DType,
+    labels: Set,
+}
+
+/// What is known of a product of some factors.
+#[derive(Clone, Copy)]
+struct Best {
+    points: u128,
+    elements: u128,
+    /// The factors of the left side.
+    left: usize,
+}
+
+fn labels_of(set: Set) -> impl Iterator<Item = LabelId> {
+    (0..Set::BITS as u16)
+        .filter(move |l| set >> l & 1 == 1)
+        .map(LabelId)
+}
+
+fn set_of(labels: impl IntoIterator<Item = LabelId>) -> Set {
+    labels.into_iter().fold(0, |set, l| set | 1 << l.at())
+}
+
+fn leaves(body: &Expr, out: &mut Vec<usize>) -> Option<()> {
+    match body {
+        Expr::Operand(n) => out.push(*n),
+        Expr::Call(ScalarFn::MUL, args) => {
+            args.iter().try_for_each(|a| leaves(a, out))?;
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+impl<'a> Product<'a> {
+    fn of(graph: &'a BoundGraph, id: NodeId) -> Option<Product<'a>> {
+        let node = graph.node(id);
+        let e = node.einsum()?;
+        let reduce = e.reduce.as_ref()?;
+        let fits = reduce.agg == Agg::SUM
+            && reduce.filter.is_none()
+            && node.pins.is_empty()
+            && e.labels.len() <= Set::BITS as usize;
+        let mut operands = Vec::new();
+        leaves(&e.body, &mut operands).filter(|_| fits)?;
+        if operands.len() < 3 {
+            return None;
+        }
+        let factor = |n: usize| {
+            let operand = &e.operands[n];
+            let mut labels = 0;
+            for index in &operand.index {
+                labels |= set_of(affine(index)?.0.into_iter().map(|t| t.0));
+            }
+            let dtype = graph.node(operand.node).dtype;
+            operand.otherwise.is_none().then_some(Factor {
+                operand,
+                dtype,
+                labels,
+            })
+        };
+        let factors: Vec<Factor> = operands.into_iter().map(factor).collect::<Option<_>>()?;
+        let acc = reduce.acc;
+        let common = factors[1..]
+            .iter()
+            .try_fold(factors[0].dtype, |a, f| a.common(f.dtype))?;
+        // Intermediates are stored as `acc`: integers must wrap there as they do in the body.
+        let same = common == acc || (common.is_float() && acc.is_float());
+        let fits = same && factors.iter().all(|f| f.dtype.common(acc).is_some());
+        fits.then(|| Product {
+            id,
+            e,
+            extents: graph.label_extents(id),
+            acc,
+            factors,
+            out: set_of(e.out.iter().flatten().copied()),
+        })
+    }
+
+    fn points(&self, set: Set) -> u128 {
+        labels_of(set).fold(1, |n: u128, l| {
+            n.saturating_mul(self.extents[l.at()] as u128)
+        })
+    }
+
+    /// Every label of the statement.
+    fn all(&self) -> Set {
+        set_of((0..self.e.labels.len() as u16).map(LabelId))
+    }
+
+    /// Labels of factor `n` that remain after those that it alone has are summed.
+    fn shared(&self, n: usize) -> Set {
+        let others = self.factors.iter().enumerate().filter(|(at, _)| *at != n);
+        let others = others.fold(self.out, |set, (_, f)| set | f.labels);
+        self.factors[n].labels & others
+    }
+
+    fn leaf(&self, n: usize) -> Best {
+        let (own, shared) = (self.factors[n].labels, self.shared(n));
+        let summed = own != shared;
+        Best {
+            points: if summed { self.points(own) } else { 0 },
+            elements: if summed { self.points(shared) } else { 0 },
+            left: 0,
+        }
+    }
+
+    /// The tree of least cost, if it costs less than the statement as it is.
+    fn order(&self) -> Option<Tree> {
+        let n = self.factors.len();
+        let (tree, points) = if n <= EXACT {
+            self.exact()
+        } else {
+            self.greedy()
+        };
+        let direct = self.points(self.all()).saturating_mul(n as u128 - 1);
+        (points < direct).then_some(tree)
+    }
+
+    fn exact(&self) -> (Tree, u128) {
+        let n = self.factors.len();
+        let full = (1usize << n) - 1;
+        let shared: Vec<Set> = (0..n).map(|n| self.shared(n)).collect();
+        let union: Vec<Set> = (0..=full)
+            .map(|s| {
+                (0..n)
+                    .filter(|f| s >> f & 1 == 1)
+                    .fold(0, |set, f| set | shared[f])
+            })
+            .collect();
+        let kept = |s: usize| union[s] & (self.out | union[full & !s]);
+        // Entry 0, the empty set, is never read.
+        let mut best = vec![self.leaf(0)];
+        for s in 1..=full {
+            if s.count_ones() == 1 {
+                best.push(self.leaf(s.trailing_zeros() as usize));
+                continue;
+            }
+            let elements = self.points(kept(s));
+            let lowest = s & s.wrapping_neg();
+            let mut found: Option<Best> = None;
+            // Every split of `s`, named by the side that has its first factor.
+            let mut left = (s - 1) & s;
+            while left > 0 {
+                if left & lowest != 0 {
+                    let (a, b) = (best[left], best[s & !left]);
+                    let points = self.points(kept(left) | kept(s & !left));
+                    let split = Best {
+                        points: points.saturating_add(a.points).saturating_add(b.points),
+                        elements: elements
+                            .saturating_add(a.elements)
+                            .saturating_add(b.elements),
+                        left,
+                    };
+                    let cost = |b: Best| (b.points, b.elements);
+                    if found.is_none_or(|f| cost(split) < cost(f)) {
+                        found = Some(split);
+                    }
+                }
+                left = (left - 1) & s;
+            }
+            best.push(found.expect("two factors have a split"));
+        }
+        fn tree(best: &[Best], s: usize) -> Tree {
+            if s.count_ones() == 1 {
+                return Tree::Leaf(s.trailing_zeros() as usize);
+            }
+            let left = best[s].left;
+            Tree::Pair(Box::new(tree(best, left)), Box::new(tree(best, s & !left)))
+        }
+        (tree(&best, full), best[full].points)
+    }
+
+    /// Repeatedly the pair with the least points.
+    fn greedy(&self) -> (Tree, u128) {
+        let n = self.factors.len();
+        let mut parts: Vec<(Tree, Set)> = (0..n).map(|n| (Tree::Leaf(n), self.shared(n))).collect();
+        let mut total = (0..n).fold(0u128, |sum, n| sum.saturating_add(self.leaf(n).points));
+        while parts.len() > 1 {
+            let kept = |a: usize, b: usize| {
+                let rest = parts
+                    .iter()
+                    .enumerate()
+                    .filter(|(at, _)| *at != a && *at != b);
+                let rest = rest.fold(self.out, |set, (_, p)| set | p.1);
+                (parts[a].1 | parts[b].1) & rest
+            };
+            let pairs = (0..parts.len()).flat_map(|a| (a + 1..parts.len()).map(move |b| (a, b)));
+            let cost = |&(a, b): &(usize, usize)| {
+                (
+                    self.points(parts[a].1 | parts[b].1),
+                    self.points(kept(a, b)),
+                )
+            };
+            let (a, b) = pairs.min_by_key(cost).expect("two parts are a pair");
+            total = total.saturating_add(cost(&(a, b)).0);
+            let set = kept(a, b);
+            let right = parts.remove(b).0;
+            let left = std::mem::replace(&mut parts[a], (Tree::Leaf(0), 0)).0;
+            parts[a] = (Tree::Pair(Box::new(left), Box::new(right)), set);
+        }
+        let (tree, _) = parts.remove(0);
+        (tree, total)
+    }
+
+    fn emit(&self, tree: &Tree, rebuild: &mut Rebuild) -> Result<(), GraphError> {
+        let Tree::Pair(left, right) = tree else {
+            return rebuild.copy(self.id);
+        };
+        let mut count = 0;
+        let mut term = |side: &Tree, other: &Tree| {
+            let outside = self.out | self.labels(other);
+            self.term(side, outside, rebuild, &mut count)
+        };
+        let terms = [term(left, right)?, term(right, left)?];
+        // Labels that no factor has, if there are any, are those of the last statement.
+        let unused = self
+            .factors
+            .iter()
+            .fold(self.all(), |set, f| set & !f.labels);
+        let reduced = (terms[0].labels | terms[1].labels | unused) & !self.out;
+        let e = self.statement(&terms, self.e.out.clone(), reduced, self.e.dtype);
+        let name = rebuild.old.node(self.id).name.clone();
+        rebuild.map[self.id.at()] = Some(rebuild.new.einsum(name, e, Vec::new())?);
+        Ok(())
+    }
+
+    /// Labels of the factors of a tree.
+    fn labels(&self, tree: &Tree) -> Set {
+        match tree {
+            Tree::Leaf(n) => self.factors[*n].labels,
+            Tree::Pair(a, b) => self.labels(a) | self.labels(b),
+        }
+    }
+
+    /// The product of a tree's factors, as a tensor with the labels that are in `outside` too.
+    fn term(
+        &self,
+        tree: &Tree,
+        outside: Set,
+        rebuild: &mut Rebuild,
+        count: &mut usize,
+    ) -> Result<Term, GraphError> {
+        let terms = match tree {
+            Tree::Leaf(n) => {
+                let factor = &self.factors[*n];
+                let node = rebuild.node(factor.operand.node);
+                vec![Term {
+                    operand: Operand {
+                        node,
+                        ..factor.operand.clone()
+                    },
+                    dtype: factor.dtype,
+                    labels: factor.labels,
+                }]
+            }
+            Tree::Pair(a, b) => vec![
+                self.term(a, outside | self.labels(b), rebuild, count)?,
+                self.term(b, outside | self.labels(a), rebuild, count)?,
+            ],
+        };
+        let labels = terms.iter().fold(0, |set, t| set | t.labels);
+        let (kept, reduced) = (labels & outside, labels & !outside);
+        if let (Tree::Leaf(_), 0) = (tree, reduced) {
+            return Ok(terms.into_iter().next().expect("a leaf is one term"));
+        }
+        let out = labels_of(kept).map(|l| vec![l]).collect();
+        let e = self.statement(&terms, out, reduced, self.acc);
+        *count += 1;
+        let name = format!("{}.{count}", rebuild.old.node(self.id).name);
+        let node = rebuild.new.einsum(name, e, Vec::new())?;
+        Ok(Term {
+            operand: Operand {
+                node,
+                index: labels_of(kept).map(Expr::Index).collect(),
+                otherwise: None,
+            },
+            dtype: self.acc,
+            labels: kept,
+        })
+    }
+
+    fn statement(
+        &self,
+        terms: &[Term],
+        out: Vec<Vec<LabelId>>,
+        reduced: Set,
+        dtype: DType,
+    ) -> EinSum {
+        let order: Vec<LabelId> = out
+            .iter()
+            .flatten()
+            .copied()
+            .chain(labels_of(reduced))
+            .collect();
+        let place = |l: LabelId| {
+            let at = order.iter().position(|&o| o == l);
+            LabelId(at.expect("every label of a term is kept or reduced") as u16)
+        };
+        let renamed = |x: &Expr| {
+            x.clone().map(&mut |x| match x {
+                Expr::Index(l) => Expr::Index(place(l)),
+                x => x,
+            })
+        };
+        let operand = |t: &Term| Operand {
+            node: t.operand.node,
+            index: t.operand.index.iter().map(renamed).collect(),
+            otherwise: None,
+        };
+        let factor = |(n, t): (usize, &Term)| match reduced == 0 && t.dtype != self.acc {
+            // A sum takes its terms in its own type; a bare product is told to.
+            true => Expr::Cast(self.acc, Box::new(Expr::Operand(n))),
+            false => Expr::Operand(n),
+        };
+        let factors = terms.iter().enumerate().map(factor);
+        let spec = EinSumSpec {
+            labels: order
+                .iter()
+                .map(|l| Label::clone(&self.e.labels[l.at()]))
+                .collect(),
+            out: out
+                .iter()
+                .map(|a| a.iter().map(|&l| place(l)).collect())
+                .collect(),
+            reduce: (reduced != 0).then(|| Reduce {
+                agg: Agg::SUM,
+                labels: labels_of(reduced).map(place).collect(),
+                acc: self.acc,
+                filter: None,
+            }),
+            operands: terms.iter().map(operand).collect(),
+            body: factors
+                .reduce(|a, b| Expr::call(ScalarFn::MUL, [a, b]))
+                .expect("at least one term"),
+            dtype,
+        };
+        EinSum::new(spec).expect("labels are listed as output, then reduced")
+    }
+}
+
+/// An operand in the labels of the whole statement.
+struct Term {
+    operand: Operand,
+    dtype: DType,
+    labels: Set,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use proptest::prelude::*;
+
+    use super::super::Pipeline;
+    use super::*;
+    use crate::ein::Dim;
+    use crate::graph::{EinGraph, GraphBuilder, Role};
+    use crate::reference::{RefTensor, run};
+
+    fn ordered(graph: &EinGraph) -> BoundGraph {
+        let bound = graph.bind(&BTreeMap::new()).unwrap();
+        Pipeline::new(vec![Box::new(ContractionOrder)])
+            .run(bound)
+            .unwrap()
+    }
+
+    fn einsum(text: &str, extent: impl Fn(char) -> i64) -> EinGraph {
+        let mut g = GraphBuilder::new();
+        let terms = text.split("->").next().unwrap().split(',');
+        let input = |(n, labels): (usize, &str)| {
+            let shape = labels.chars().map(|c| Dim::from(extent(c))).collect();
+            g.input(format!("x{n}"), Role::Data, DType::F64, shape)
+                .unwrap()
+        };
+        let ids: Vec<NodeId> = terms.enumerate().map(input).collect();
+        let y = g.einsum_str(text, &ids).unwrap();
+        g.output("y", y).unwrap();
+        g.finish().unwrap()
+    }
+
+    fn statements(text: &str, extent: impl Fn(char) -> i64) -> Vec<String> {
+        let text = ordered(&einsum(text, extent)).to_string();
+        let line = |l: &str| l.split(" = ").nth(1).map(str::to_owned);
+        text.lines()
+            .filter(|l| l.contains("sum["))
+            .filter_map(line)
+            .collect()
+    }
+
+    #[test]
+    fn a_chain_is_taken_from_its_thin_end() {
+        let thin_right = statements("ab,bc,cd->ad", |c| if c == 'd' { 1 } else { 10 });
+        assert_eq!(
+            thin_right,
+            [
+                "sum[c=10; f64] %1[b, c] * %2[c, d] -> f64[d=1, b=10]",
+                "sum[b=10; f64] %0[a, b] * %3[d, b] -> f64[a=10, d=1]",
+            ]
+        );
+    }
+
+    #[test]
+    fn own_labels_are_summed_first() {
+        let text = statements("ab,bc,cd->a", |_| 4);
+        assert_eq!(
+            text,
+            [
+                "sum[d=4; f64] %2[c, d] -> f64[c=4]",
+                "sum[c=4; f64] %1[b, c] * %3[c] -> f64[b=4]",
+                "sum[b=4; f64] %0[a, b] * %4[b] -> f64[a=4]",
+            ]
+        );
+    }
+
+    #[test]
+    fn what_gains_nothing_stays() {
+        assert_eq!(statements("ab,ab,ab->a", |_| 4).len(), 1);
+        assert_eq!(statements("ab,bc->ac", |_| 4).len(), 1);
+        assert_eq!(statements("ab,bc,cd->ad", |_| 0).len(), 1);
+    }
+
+    #[test]
+    fn affine_reads_and_merged_axes_are_kept() {
+        let graph = EinGraph::parse(
+            r#"eingraph {
+                %0 "x" = input f32[9]
+                %1 "w" = input f32[3, 4]
+                %2 "v" = input f32[4, 5]
+                %3 "y" = sum[u=3, k=4; f32] %0[2 * i + u] * %1[u, k] * %2[k, j] -> f32[(i=4, j=5)]
+                output "y" = %3
+            }"#,
+        );
+        let text = ordered(&graph.unwrap()).to_string();
+        let made: Vec<&str> = text
+            .lines()
+            .filter(|l| l.contains("sum["))
+            .map(str::trim)
+            .collect();
+        assert_eq!(
+            made,
+            [
+                r#"%3 "y.1" = sum[k=4; f32] %1[u, k] * %2[k, j] -> f32[j=5, u=3]"#,
+                r#"%4 "y" = sum[u=3; f32] %0[2 * i + u] * %3[j, u] -> f32[(i=4, j=5)]"#,
+            ]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn values_are_kept(
+            operands in prop::collection::vec("[a-e]{0,3}", 3..6),
+            out in "[a-e]{0,3}",
+            sizes in prop::collection::vec(0..4i64, 5),
+            data in prop::collection::vec(-4..5i64, 97),
+        ) {
+            let mut kept: Vec<char> = out.chars().collect();
+            kept.sort();
+            kept.dedup();
+            kept.retain(|&c| operands.iter().any(|o| o.contains(c)));
+            let text = format!("{}->{}", operands.join(","), kept.iter().collect::<String>());
+            let graph = einsum(&text, |c| sizes[c as usize - 'a' as usize]);
+            let before = graph.bind(&BTreeMap::new()).unwrap();
+            let mut inputs = BTreeMap::new();
+            for (n, (id, _)) in before.ids().filter(|(_, n)| n.role().is_some()).enumerate() {
+                let values: Vec<i64> = data.iter().cycle().skip(n * 7).take(before.elements(id)).copied().collect();
+                let tensor = RefTensor::from_i64(DType::F64, before.shape(id).to_vec(), &values);
+                inputs.insert(Arc::from(format!("x{n}")), tensor.unwrap());
+            }
+            let after = ordered(&graph);
+            let (want, got) = (run(&before, &inputs).unwrap(), run(&after, &inputs).unwrap());
+            prop_assert_eq!(want[0].to_f64(), got[0].to_f64(), "{}\n{}", text, after.graph());
+        }
+    }
+
+    #[test]
+    fn many_operands_are_ordered_greedily() {
+        let letters: Vec<char> = ('a'..='z').collect();
+        let terms: Vec<String> = letters[..16]
+            .windows(2)
+            .map(|w| w.iter().collect())
+            .collect();
+        let text = format!("{}->ap", terms.join(","));
+        assert_eq!(statements(&text, |_| 8).len(), 14);
+    }
+}
