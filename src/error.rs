@@ -58,6 +58,24 @@ pub enum Error {
     /// Mistakes in the composition of a graph.
     #[error(transparent)]
     Composition(#[from] crate::CompositionErrors),
+    /// A pass that broke a rule of the graph: a bug of this crate.
+    #[error(transparent)]
+    Pass(#[from] eindecomp_core::pass::PassError),
+    /// A graph that cannot be planned as asked.
+    #[error(transparent)]
+    Plan(#[from] eindecomp_core::plan::planner::PlanError),
+    /// A plan that does not fit the graph.
+    #[error(transparent)]
+    PlanRule(#[from] eindecomp_core::plan::verify::PlanError),
+    /// A plan that cannot be lowered.
+    #[error(transparent)]
+    Lower(#[from] eindecomp_core::task::lower::LowerError),
+    /// A task graph that breaks a rule: a bug of this crate.
+    #[error(transparent)]
+    Tasks(#[from] eindecomp_core::task::verify::TaskError),
+    /// Running failed.
+    #[error(transparent)]
+    Run(#[from] eindecomp_runtime::RunError),
     /// Source text that is no program.
     #[error("{0}")]
     Source(String),

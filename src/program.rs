@@ -7,13 +7,17 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eindecomp_core::graph::{BoundGraph, EinGraph, Role};
-use eindecomp_core::plan::{Explain, Plan};
-use eindecomp_core::task::{TaskGraph, lower};
+use eindecomp_core::plan::Plan;
+use eindecomp_core::plan::explain::Explain;
+use eindecomp_core::task::TaskGraph;
+use eindecomp_core::task::lower::lower;
+use eindecomp_core::task::verify::verify;
 use eindecomp_runtime::{Executor, Tensor, Trace, Traffic};
 
 use crate::model::{Model, Pack, Tensors, Unpack};
 use crate::session::Shared;
-use crate::{Error, PlanOrigin, solve};
+use crate::cache::PlanOrigin;
+use crate::{Error, solve};
 
 /// How many bindings a program keeps ready.
 const BINDINGS: usize = 8;
@@ -46,7 +50,9 @@ impl Binding {
         let bound = Arc::new(shared.passes(bound)?);
         let (plan, origin) = shared.plan(&bound)?;
         let planned = Instant::now();
-        let tasks = Arc::new(lower(&bound, &plan)?);
+        let tasks = lower(&bound, &plan)?;
+        verify(&bound, &plan, &tasks)?;
+        let tasks = Arc::new(tasks);
         let executor = Executor::new(bound.clone(), tasks.clone(), shared.workers.clone(), shared.memory)?;
         let report = CompileReport { origin, planning: planned - start, lowering: planned.elapsed() };
         Ok(Binding { dims: dims.clone(), graph: bound, plan, tasks, executor, report })
@@ -131,9 +137,12 @@ impl Program {
     }
 
     /// The plan in use, as a table for people.
-    pub fn explain(&self) -> Explain<'_> {
+    ///
+    /// # Errors
+    /// None for a plan that was compiled here.
+    pub fn explain(&self) -> Result<Explain, Error> {
         let b = &self.bindings[0];
-        Explain::new(&b.graph, &b.plan)
+        Ok(Explain::new(&b.graph, &b.plan)?)
     }
 
     /// The plan in use.
@@ -230,7 +239,10 @@ impl<M: Model> Compiled<M> {
     }
 
     /// The plan in use, as a table for people.
-    pub fn explain(&self) -> Explain<'_> {
+    ///
+    /// # Errors
+    /// As [`Program::explain`].
+    pub fn explain(&self) -> Result<Explain, Error> {
         self.program.explain()
     }
 

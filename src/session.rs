@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use eindecomp_core::graph::{BoundGraph, EinGraph};
 use eindecomp_core::pass::Pipeline;
-use eindecomp_core::plan::{Cluster, ModelKind, Plan, PlanOptions, Residency, plan};
+use eindecomp_core::plan::planner::{Algorithm, Objective, PlanOptions, plan};
+use eindecomp_core::plan::{Cluster, Plan, Residency};
 use eindecomp_runtime::{MemoryMode, Workers};
 
 use crate::cache::{PlanCache, PlanOrigin};
@@ -68,9 +69,15 @@ impl SessionBuilder {
         self
     }
 
-    /// The cost model. Default: `placed`.
-    pub fn cost_model(mut self, model: ModelKind) -> Self {
-        self.options.model = model;
+    /// What plans minimise. Default: placed bytes.
+    pub fn objective(mut self, objective: Objective) -> Self {
+        self.options.objective = objective;
+        self
+    }
+
+    /// How the optimum is searched. Default: exactly.
+    pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
+        self.options.algorithm = algorithm;
         self
     }
 
