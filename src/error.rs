@@ -58,9 +58,6 @@ pub enum Error {
     /// Mistakes in the composition of a graph.
     #[error(transparent)]
     Composition(#[from] crate::CompositionErrors),
-    /// A pass that broke a rule of the graph: a bug of this crate.
-    #[error(transparent)]
-    Pass(#[from] eindecomp_core::pass::PassError),
     /// A graph that cannot be planned as asked.
     #[error(transparent)]
     Plan(#[from] eindecomp_core::plan::planner::PlanError),
@@ -72,7 +69,7 @@ pub enum Error {
     Lower(#[from] eindecomp_core::task::lower::LowerError),
     /// A task graph that breaks a rule: a bug of this crate.
     #[error(transparent)]
-    Tasks(#[from] eindecomp_core::task::verify::TaskError),
+    Tasks(#[from] eindecomp_core::task::TaskError),
     /// Running failed.
     #[error(transparent)]
     Run(#[from] eindecomp_runtime::RunError),

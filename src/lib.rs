@@ -17,5 +17,9 @@ pub use weights::WeightsFile;
 
 /// The candidate that differs least from `name`, if it is near enough to be a slip.
 fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    candidates.map(|c| (strsim::damerau_levenshtein(name, c), c)).min().filter(|(d, _)| *d <= 1 + name.len() / 4).map(|m| m.1)
+    candidates
+        .map(|c| (strsim::damerau_levenshtein(name, c), c))
+        .min()
+        .filter(|(d, _)| *d <= 1 + name.len() / 4)
+        .map(|m| m.1)
 }

@@ -85,7 +85,10 @@ impl Tensors {
         let tensor = self
             .by_name
             .remove(name)
-            .ok_or_else(|| Error::MissingTensor { name: name.into(), near: None })?;
+            .ok_or_else(|| Error::MissingTensor {
+                name: name.into(),
+                near: None,
+            })?;
         to_array(name, tensor)
     }
 

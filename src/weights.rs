@@ -27,15 +27,34 @@ impl WeightsFile {
     /// [`Error::WeightsFile`]: it cannot be read, is no safetensors file, or is cut short.
     pub fn open(path: impl AsRef<Path>) -> Result<WeightsFile, Error> {
         let path = path.as_ref().to_path_buf();
-        let wrong = |message: String| Error::WeightsFile { path: path.clone(), message };
+        let wrong = |message: String| Error::WeightsFile {
+            path: path.clone(),
+            message,
+        };
         let bytes = std::fs::read(&path).map_err(|e| wrong(e.to_string()))?;
-        let (header, metadata) = SafeTensors::read_metadata(&bytes).map_err(|e| wrong(e.to_string()))?;
+        let (header, metadata) =
+            SafeTensors::read_metadata(&bytes).map_err(|e| wrong(e.to_string()))?;
         let data = header + 8;
-        let end = metadata.tensors().values().map(|t| t.data_offsets.1).max().unwrap_or(0);
+        let end = metadata
+            .tensors()
+            .values()
+            .map(|t| t.data_offsets.1)
+            .max()
+            .unwrap_or(0);
         if data + end > bytes.len() {
-            return Err(wrong(format!("cut short: {} bytes where {} are announced", bytes.len(), data + end)));
+            return Err(wrong(format!(
+                "cut short: {} bytes where {} are announced",
+                bytes.len(),
+                data + end
+            )));
         }
-        Ok(WeightsFile { path, bytes, data, metadata, errors: Vec::new() })
+        Ok(WeightsFile {
+            path,
+            bytes,
+            data,
+            metadata,
+            errors: Vec::new(),
+        })
     }
 
     /// Names of all tensors.
@@ -49,11 +68,17 @@ impl WeightsFile {
     /// [`Error::MissingTensor`] with the nearest name; [`Error::WeightsFile`] for an element type
     /// that the language does not have.
     pub fn tensor(&self, name: &str) -> Result<Tensor, Error> {
-        let wrong = |message: String| Error::WeightsFile { path: self.path.clone(), message };
+        let wrong = |message: String| Error::WeightsFile {
+            path: self.path.clone(),
+            message,
+        };
         let info = self.metadata.info(name).ok_or_else(|| {
             let names = self.names();
             let near = nearest(name, names.iter().map(String::as_str));
-            Error::MissingTensor { name: name.into(), near: near.map(str::to_owned) }
+            Error::MissingTensor {
+                name: name.into(),
+                near: near.map(str::to_owned),
+            }
         })?;
         let dtype = match info.dtype {
             Dtype::F64 => DType::F64,
@@ -65,12 +90,22 @@ impl WeightsFile {
             Dtype::U32 => DType::U32,
             Dtype::U8 => DType::U8,
             Dtype::BOOL => DType::Bool,
-            other => return Err(wrong(format!("`{name}` has element type {other:?}, which the language does not have"))),
+            other => {
+                return Err(wrong(format!(
+                    "`{name}` has element type {other:?}, which the language does not have"
+                )));
+            }
         };
         let (start, end) = info.data_offsets;
         let bytes = &self.bytes[self.data + start..self.data + end];
-        let tensor = Data::from_bytes(dtype, bytes).and_then(|data| Tensor::new(info.shape.clone(), data));
-        tensor.ok_or_else(|| wrong(format!("`{name}` has {} bytes, not those of its shape", bytes.len())))
+        let tensor =
+            Data::from_bytes(dtype, bytes).and_then(|data| Tensor::new(info.shape.clone(), data));
+        tensor.ok_or_else(|| {
+            wrong(format!(
+                "`{name}` has {} bytes, not those of its shape",
+                bytes.len()
+            ))
+        })
     }
 
     /// One tensor as a typed array; empty, and an error noted for [`WeightsFile::finish`], if it
@@ -96,7 +131,10 @@ impl WeightsFile {
         if self.errors.is_empty() {
             Ok(weights)
         } else {
-            Err(Error::Weights { path: self.path, errors: self.errors })
+            Err(Error::Weights {
+                path: self.path,
+                errors: self.errors,
+            })
         }
     }
 }

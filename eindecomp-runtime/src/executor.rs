@@ -38,13 +38,19 @@ impl Workers {
         if threads <= 1 {
             return Ok(Workers { pool: None });
         }
-        let builder = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("eindecomp-{i}"));
-        Ok(Workers { pool: Some(builder.build().map_err(RunError::Pool)?) })
+        let builder = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|i| format!("eindecomp-{i}"));
+        Ok(Workers {
+            pool: Some(builder.build().map_err(RunError::Pool)?),
+        })
     }
 
     /// How many.
     pub fn count(&self) -> usize {
-        self.pool.as_ref().map_or(1, rayon::ThreadPool::current_num_threads)
+        self.pool
+            .as_ref()
+            .map_or(1, rayon::ThreadPool::current_num_threads)
     }
 
     fn on_each(&self, work: impl Fn(usize) + Sync) {
@@ -72,7 +78,9 @@ impl Schedule {
             }
         }
         let pieces = |task: &Task| match &task.kind {
-            TaskKind::Kernel { node, tile, .. } => kernels[node.at()].as_ref().map_or(Vec::new(), |k| k.subtiles(tile)),
+            TaskKind::Kernel { node, tile, .. } => kernels[node.at()]
+                .as_ref()
+                .map_or(Vec::new(), |k| k.subtiles(tile)),
             _ => vec![Region(Vec::new())],
         };
         Schedule {
@@ -114,10 +122,14 @@ impl Executor {
         for (id, node) in graph.ids() {
             kernels.push(match node.einsum() {
                 None => None,
-                Some(_) => Some(
-                    Kernel::compile(&graph, id)
-                        .map_err(|source| RunError::Compile { statement: node.name.clone(), source })?,
-                ),
+                Some(_) => {
+                    Some(
+                        Kernel::compile(&graph, id).map_err(|source| RunError::Compile {
+                            statement: node.name.clone(),
+                            source,
+                        })?,
+                    )
+                }
             });
         }
         let planned = tasks
@@ -140,7 +152,10 @@ impl Executor {
             .collect();
         let buffers = (0..tasks.buffers.len() as u32).map(BufferId);
         let volatile = buffers.filter(|b| !kept.contains(b)).collect();
-        let weights = graph.nodes().iter().any(|n| n.role().is_some_and(|r| r != Role::Data));
+        let weights = graph
+            .nodes()
+            .iter()
+            .any(|n| n.role().is_some_and(|r| r != Role::Data));
         Ok(Executor {
             storage: Storage::new(&graph, &tasks, mode)?,
             load: Schedule::new(&tasks.load, &kernels),
@@ -170,8 +185,15 @@ impl Executor {
     ///
     /// # Errors
     /// A missing or unfit input; an index out of range in the data.
-    pub fn run(&mut self, inputs: &BTreeMap<String, Tensor>, spans: bool) -> Result<(Vec<Tensor>, Trace), RunError> {
-        let mut outputs: Vec<Tensor> = self.output_specs().map(|(_, d, s)| Tensor::zeros(d, s.to_vec())).collect();
+    pub fn run(
+        &mut self,
+        inputs: &BTreeMap<String, Tensor>,
+        spans: bool,
+    ) -> Result<(Vec<Tensor>, Trace), RunError> {
+        let mut outputs: Vec<Tensor> = self
+            .output_specs()
+            .map(|(_, d, s)| Tensor::zeros(d, s.to_vec()))
+            .collect();
         let trace = self.run_into(inputs, &mut outputs, spans)?;
         Ok((outputs, trace))
     }
@@ -192,7 +214,10 @@ impl Executor {
         let given = self.inputs(inputs, |role| role == Role::Data)?;
         let expected = self.graph.outputs().len();
         if outputs.len() != expected {
-            return Err(RunError::Outputs { expected, given: outputs.len() });
+            return Err(RunError::Outputs {
+                expected,
+                given: outputs.len(),
+            });
         }
         for ((name, dtype, shape), tensor) in self.output_specs().zip(outputs.iter()) {
             check(name, dtype, shape, tensor)?;
@@ -220,11 +245,21 @@ impl Executor {
 
     /// What kernel each statement runs, for people.
     pub fn kernels(&self) -> impl Iterator<Item = (&str, String)> {
-        self.graph.nodes().iter().zip(&self.kernels).filter_map(|(n, k)| Some((&*n.name, k.as_ref()?.describe())))
+        self.graph
+            .nodes()
+            .iter()
+            .zip(&self.kernels)
+            .filter_map(|(n, k)| Some((&*n.name, k.as_ref()?.describe())))
     }
 
     fn output_specs(&self) -> impl Iterator<Item = (&Arc<str>, DType, &[usize])> {
-        self.graph.outputs().iter().map(|o| (&o.name, self.graph.node(o.node).dtype, self.graph.shape(o.node)))
+        self.graph.outputs().iter().map(|o| {
+            (
+                &o.name,
+                self.graph.node(o.node).dtype,
+                self.graph.shape(o.node),
+            )
+        })
     }
 
     /// Given tensors by node, checked.
@@ -236,12 +271,19 @@ impl Executor {
         let mut by_node = vec![None; self.graph.nodes().len()];
         for (id, node) in self.graph.ids() {
             if node.role().is_some_and(&wanted) {
-                let tensor = given.get(&*node.name).ok_or_else(|| RunError::MissingInput(node.name.clone()))?;
+                let tensor = given
+                    .get(&*node.name)
+                    .ok_or_else(|| RunError::MissingInput(node.name.clone()))?;
                 check(&node.name, node.dtype, self.graph.shape(id), tensor)?;
                 by_node[id.at()] = Some(tensor);
             }
         }
-        let known = |name: &str| self.graph.nodes().iter().any(|n| n.role().is_some_and(&wanted) && &*n.name == name);
+        let known = |name: &str| {
+            self.graph
+                .nodes()
+                .iter()
+                .any(|n| n.role().is_some_and(&wanted) && &*n.name == name)
+        };
         match given.keys().find(|name| !known(name)) {
             Some(name) => Err(RunError::UnknownInput(name.clone())),
             None => Ok(by_node),
@@ -262,7 +304,11 @@ impl Executor {
             inputs,
             outputs: outputs.iter_mut().map(host_view_mut).collect(),
             waits: schedule.waits.iter().map(|&n| AtomicU32::new(n)).collect(),
-            pieces: schedule.pieces.iter().map(|p| AtomicU32::new(p.len().max(1) as u32)).collect(),
+            pieces: schedule
+                .pieces
+                .iter()
+                .map(|p| AtomicU32::new(p.len().max(1) as u32))
+                .collect(),
             ready: Mutex::new(Ready::new(schedule)),
             changed: Condvar::new(),
             failed: AtomicBool::new(false),
@@ -276,8 +322,17 @@ impl Executor {
             false => self.workers.on_each(|worker| run.work(worker)),
         }
         let wall = run.start.elapsed();
-        let Run { ready, counters, spans, .. } = run;
-        if let Some(error) = ready.into_inner().unwrap_or_else(PoisonError::into_inner).error {
+        let Run {
+            ready,
+            counters,
+            spans,
+            ..
+        } = run;
+        if let Some(error) = ready
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner)
+            .error
+        {
             return Err(error);
         }
         let traffic = counters.finish();
@@ -285,18 +340,32 @@ impl Executor {
         if measured != planned || traffic.sent.values().sum::<u64>() != planned {
             return Err(RunError::Traffic { planned, measured });
         }
-        let tasks = spans.map_or(Vec::new(), |s| s.into_inner().unwrap_or_else(PoisonError::into_inner));
-        Ok(Trace { traffic, wall, tasks })
+        let tasks = spans.map_or(Vec::new(), |s| {
+            s.into_inner().unwrap_or_else(PoisonError::into_inner)
+        });
+        Ok(Trace {
+            traffic,
+            wall,
+            tasks,
+        })
     }
 }
 
 fn check(name: &Arc<str>, dtype: DType, shape: &[usize], given: &Tensor) -> Result<(), RunError> {
     if given.shape() != shape {
         let (expected, given) = (shape.to_vec(), given.shape().to_vec());
-        return Err(RunError::Shape { name: name.clone(), expected, given });
+        return Err(RunError::Shape {
+            name: name.clone(),
+            expected,
+            given,
+        });
     }
     if given.dtype() != dtype {
-        return Err(RunError::DType { name: name.clone(), expected: dtype, given: given.dtype() });
+        return Err(RunError::DType {
+            name: name.clone(),
+            expected: dtype,
+            given: given.dtype(),
+        });
     }
     Ok(())
 }
@@ -310,7 +379,11 @@ struct Ready {
 
 impl Ready {
     fn new(schedule: &Schedule) -> Ready {
-        let mut ready = Ready { heap: BinaryHeap::new(), unfinished: schedule.tasks.len(), error: None };
+        let mut ready = Ready {
+            heap: BinaryHeap::new(),
+            unfinished: schedule.tasks.len(),
+            error: None,
+        };
         for (n, &waits) in schedule.waits.iter().enumerate() {
             if waits == 0 {
                 ready.push(schedule, n as u32);
@@ -321,7 +394,8 @@ impl Ready {
 
     fn push(&mut self, schedule: &Schedule, task: u32) {
         let pieces = schedule.pieces[task as usize].len().max(1) as u32;
-        self.heap.extend((0..pieces).map(|piece| Reverse((task, piece))));
+        self.heap
+            .extend((0..pieces).map(|piece| Reverse((task, piece))));
     }
 }
 
@@ -330,7 +404,7 @@ struct Run<'a> {
     executor: &'a Executor,
     schedule: &'a Schedule,
     inputs: &'a [Option<&'a Tensor>],
-    outputs: Vec<ViewMut<'a>>,
+    outputs: Vec<ViewMut>,
     waits: Vec<AtomicU32>,
     pieces: Vec<AtomicU32>,
     ready: Mutex<Ready>,
@@ -355,12 +429,17 @@ impl Run<'_> {
                 return;
             }
             let Some(Reverse((task, piece))) = ready.heap.pop() else {
-                ready = self.changed.wait(ready).unwrap_or_else(PoisonError::into_inner);
+                ready = self
+                    .changed
+                    .wait(ready)
+                    .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
             drop(ready);
             let begin = self.spans.as_ref().map(|_| self.start.elapsed());
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.step(task as usize, piece as usize, &mut scratch)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                self.step(task as usize, piece as usize, &mut scratch)
+            }));
             let finished = self.pieces[task as usize].fetch_sub(1, Ordering::AcqRel) == 1;
             if finished {
                 self.record(task as usize, worker, begin);
@@ -372,8 +451,16 @@ impl Run<'_> {
                 Ok(Err(error)) => self.fail(&mut ready, error),
                 Err(panic) => {
                     let text = panic.downcast_ref::<&str>().map(|s| s.to_string());
-                    let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-                    self.fail(&mut ready, RunError::Panic { task: task as usize, message });
+                    let message = text
+                        .or_else(|| panic.downcast_ref::<String>().cloned())
+                        .unwrap_or_default();
+                    self.fail(
+                        &mut ready,
+                        RunError::Panic {
+                            task: task as usize,
+                            message,
+                        },
+                    );
                 }
             }
         }
@@ -382,7 +469,15 @@ impl Run<'_> {
     fn record(&self, task: usize, worker: usize, begin: Option<Duration>) {
         if let (Some(spans), Some(start)) = (&self.spans, begin) {
             let end = self.start.elapsed();
-            spans.lock().unwrap_or_else(PoisonError::into_inner).push(TaskSpan { task, worker, start, end });
+            spans
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(TaskSpan {
+                    task,
+                    worker,
+                    start,
+                    end,
+                });
         }
     }
 
@@ -408,28 +503,55 @@ impl Run<'_> {
     }
 
     fn step(&self, task: usize, piece: usize, scratch: &mut Scratch) -> Result<(), RunError> {
-        let Executor { graph, graph_tasks, kernels, storage, .. } = self.executor;
+        let Executor {
+            graph,
+            graph_tasks,
+            kernels,
+            storage,
+            ..
+        } = self.executor;
         let Task { device, kind, .. } = &self.schedule.tasks[task];
         match kind {
             TaskKind::Load { dst } => {
                 let buffer = graph_tasks.buffer(*dst);
                 let name = &graph.node(buffer.node).name;
-                let tensor = self.inputs[buffer.node.at()].ok_or_else(|| RunError::MissingInput(name.clone()))?;
-                self.counters.load(copy(&host_view(tensor), &storage.view_mut(*dst), &buffer.region));
+                let tensor = self.inputs[buffer.node.at()]
+                    .ok_or_else(|| RunError::MissingInput(name.clone()))?;
+                self.counters.load(copy(
+                    &host_view(tensor),
+                    &storage.view_mut(*dst),
+                    &buffer.region,
+                ));
             }
-            TaskKind::Kernel { node, reads, write, .. } => {
-                let Some(kernel) = &kernels[node.at()] else { return Ok(()) };
-                let Some(tile) = self.schedule.pieces[task].get(piece) else { return Ok(()) };
+            TaskKind::Kernel {
+                node, reads, write, ..
+            } => {
+                let Some(kernel) = &kernels[node.at()] else {
+                    return Ok(());
+                };
+                let Some(tile) = self.schedule.pieces[task].get(piece) else {
+                    return Ok(());
+                };
                 let reads: Vec<_> = reads.iter().map(|&b| storage.view(b)).collect();
                 let slots: &[Value] = graph.slots();
-                kernel.run(tile, &reads, &storage.view_mut(*write), slots, scratch).map_err(|source| {
-                    RunError::Kernel { statement: graph.node(*node).name.clone(), tile: tile.to_string(), source }
-                })?;
+                kernel
+                    .run(tile, &reads, &storage.view_mut(*write), slots, scratch)
+                    .map_err(|source| RunError::Kernel {
+                        statement: graph.node(*node).name.clone(),
+                        tile: tile.to_string(),
+                        source,
+                    })?;
             }
             TaskKind::Move { src, dst, region } => {
                 let (from, to) = (graph_tasks.buffer(*src).device, *device);
                 if storage.aliased(*src, *dst) {
-                    self.counters.shared(from, to, &storage.view(*src), &storage.view(*dst), region);
+                    self.counters.shared(
+                        from,
+                        to,
+                        &storage.view(*src),
+                        &storage.view(*dst),
+                        region,
+                    );
                 } else {
                     let (source, target) = (storage.view(*src), storage.view_mut(*dst));
                     let received = copy(&source, &target, region);
@@ -438,16 +560,31 @@ impl Run<'_> {
             }
             TaskKind::Copy { src, dst, region } => {
                 if !storage.aliased(*src, *dst) {
-                    self.counters.local(copy(&storage.view(*src), &storage.view_mut(*dst), region));
+                    self.counters
+                        .local(copy(&storage.view(*src), &storage.view_mut(*dst), region));
                 }
             }
-            TaskKind::Aggregate { node, srcs, dst, region } => {
+            TaskKind::Aggregate {
+                node,
+                srcs,
+                dst,
+                region,
+            } => {
                 let partials: Vec<_> = srcs.iter().map(|&b| storage.view(b)).collect();
-                let agg = graph.node(*node).einsum().and_then(|e| e.reduce.as_ref()).map(|r| r.agg);
+                let agg = graph
+                    .node(*node)
+                    .einsum()
+                    .and_then(|e| e.reduce.as_ref())
+                    .map(|r| r.agg);
                 fold(agg, &partials, &storage.view_mut(*dst), region);
             }
-            TaskKind::Gather { src, output, region } => {
-                self.counters.gather(copy(&storage.view(*src), &self.outputs[*output], region));
+            TaskKind::Gather {
+                src,
+                output,
+                region,
+            } => {
+                self.counters
+                    .gather(copy(&storage.view(*src), &self.outputs[*output], region));
             }
             TaskKind::Free { buffer } => storage.poison(*buffer),
         }

@@ -3,7 +3,10 @@
 //! *Shared* mode: all boxes of one tensor are windows on one allocation, so that a Move between
 //! devices of this machine copies nothing. *Private* mode: every buffer has an allocation of its
 //! own, poisoned before a run and after its last use, so that a missing Move cannot go unseen.
-#![expect(unsafe_code, reason = "device memory is raw: windows of several buffers share an allocation")]
+#![expect(
+    unsafe_code,
+    reason = "device memory is raw: windows of several buffers share an allocation"
+)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
@@ -15,7 +18,7 @@ use eindecomp_core::task::{BufferId, BufferRole, TaskGraph, TaskKind};
 
 use crate::error::RunError;
 use crate::tensor::{Data, Tensor};
-use crate::view::{View, ViewMut, Window};
+use crate::view::{View, ViewMut};
 
 /// Cache-line alignment: kernels load whole vectors.
 const ALIGN: usize = 64;
@@ -45,9 +48,11 @@ unsafe impl Sync for Allocation {}
 impl Allocation {
     fn new(bytes: u64) -> Result<Allocation, RunError> {
         let size = usize::try_from(bytes.max(1)).map_err(|_| RunError::OutOfMemory { bytes })?;
-        let layout = Layout::from_size_align(size, ALIGN).map_err(|_| RunError::OutOfMemory { bytes })?;
+        let layout =
+            Layout::from_size_align(size, ALIGN).map_err(|_| RunError::OutOfMemory { bytes })?;
         // SAFETY: the size is at least 1.
-        let start = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(RunError::OutOfMemory { bytes })?;
+        let start =
+            NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(RunError::OutOfMemory { bytes })?;
         Ok(Allocation { start, layout })
     }
 }
@@ -59,11 +64,16 @@ impl Drop for Allocation {
     }
 }
 
-/// Where a buffer's elements are: a window on an allocation, `offset` bytes from its start.
+/// Where a buffer's elements are: a window on an allocation.
+#[derive(Clone)]
 struct Place {
     allocation: usize,
+    /// Bytes from the start of the allocation to the region's origin.
     offset: usize,
-    window: Window,
+    dtype: DType,
+    region: Region,
+    /// In elements.
+    strides: Vec<isize>,
 }
 
 /// The memory of every buffer of a task graph.
@@ -87,8 +97,16 @@ impl Storage {
     ///
     /// # Errors
     /// [`RunError::OutOfMemory`].
-    pub fn new(graph: &BoundGraph, tasks: &TaskGraph, mode: MemoryMode) -> Result<Storage, RunError> {
-        let mut storage = Storage { allocations: Vec::new(), places: Vec::new(), mode };
+    pub fn new(
+        graph: &BoundGraph,
+        tasks: &TaskGraph,
+        mode: MemoryMode,
+    ) -> Result<Storage, RunError> {
+        let mut storage = Storage {
+            allocations: Vec::new(),
+            places: Vec::new(),
+            mode,
+        };
         let mut whole: Vec<Option<usize>> = vec![None; graph.nodes().len()];
         for buffer in &tasks.buffers {
             let shape = graph.shape(buffer.node);
@@ -102,15 +120,29 @@ impl Storage {
                 *slot = Some(allocation);
                 (allocation, row_major(shape))
             } else {
-                (storage.allocate(buffer.bytes())?, row_major(&buffer.region.shape()))
+                (
+                    storage.allocate(buffer.bytes())?,
+                    row_major(&buffer.region.shape()),
+                )
             };
             let first = if aliased && !buffer.region.is_empty() {
-                buffer.region.0.iter().zip(&strides).map(|(r, s)| r.0 * *s as usize).sum()
+                buffer
+                    .region
+                    .0
+                    .iter()
+                    .zip(&strides)
+                    .map(|(r, s)| r.0 * *s as usize)
+                    .sum()
             } else {
                 0
             };
-            let window = Window { dtype: buffer.dtype, region: buffer.region.clone(), strides };
-            storage.places.push(Place { allocation, offset: first * buffer.dtype.size(), window });
+            storage.places.push(Place {
+                allocation,
+                offset: first * buffer.dtype.size(),
+                dtype: buffer.dtype,
+                region: buffer.region.clone(),
+                strides,
+            });
         }
         if mode == MemoryMode::Shared {
             storage.alias_partials(tasks);
@@ -127,19 +159,20 @@ impl Storage {
     /// A partial that one Move fills becomes a window on the Move's source.
     fn alias_partials(&mut self, tasks: &TaskGraph) {
         for task in &tasks.tasks {
-            let TaskKind::Move { src, dst, region } = &task.kind else { continue };
+            let TaskKind::Move { src, dst, region } = &task.kind else {
+                continue;
+            };
             let buffer = tasks.buffer(*dst);
             if buffer.role != BufferRole::Partial || buffer.region != *region || region.is_empty() {
                 continue;
             }
             let from = &self.places[src.0 as usize];
-            let Window { dtype, region: whole, strides } = &from.window;
-            let start: usize =
-                region.0.iter().zip(&whole.0).zip(strides).map(|((r, o), s)| (r.0 - o.0) * *s as usize).sum();
+            let corner = region.0.iter().zip(&from.region.0).zip(&from.strides);
+            let start: usize = corner.map(|((r, o), s)| (r.0 - o.0) * *s as usize).sum();
             let place = Place {
-                allocation: from.allocation,
-                offset: from.offset + start * dtype.size(),
-                window: Window { dtype: *dtype, region: region.clone(), strides: strides.clone() },
+                offset: from.offset + start * from.dtype.size(),
+                region: region.clone(),
+                ..from.clone()
             };
             let old = std::mem::replace(&mut self.places[dst.0 as usize], place);
             if let Ok(small) = Allocation::new(1) {
@@ -149,24 +182,43 @@ impl Storage {
     }
 
     /// The elements of a buffer, for reading.
-    pub fn view(&self, buffer: BufferId) -> View<'_> {
+    pub fn view(&self, buffer: BufferId) -> View {
         let place = &self.places[buffer.0 as usize];
         // SAFETY: the window lies inside the allocation (its region is inside the tensor's, the
         // strides are those of the allocation's shape), which lives as long as `self`; task
         // dependencies order reads after the writes.
-        unsafe { View::new(self.start(place), place.window.clone()) }
+        unsafe {
+            View::new(
+                self.start(place),
+                place.dtype,
+                place.region.clone(),
+                place.strides.clone(),
+            )
+        }
     }
 
     /// The elements of a buffer, for writing.
-    pub fn view_mut(&self, buffer: BufferId) -> ViewMut<'_> {
+    pub fn view_mut(&self, buffer: BufferId) -> ViewMut {
         let place = &self.places[buffer.0 as usize];
         // SAFETY: as `view`; tasks that may run at once write disjoint boxes.
-        unsafe { ViewMut::new(self.start(place), place.window.clone()) }
+        unsafe {
+            ViewMut::new(
+                self.start(place),
+                place.dtype,
+                place.region.clone(),
+                place.strides.clone(),
+            )
+        }
     }
 
     fn start(&self, place: &Place) -> *mut u8 {
         // SAFETY: the offset is inside the allocation, or 0.
-        unsafe { self.allocations[place.allocation].start.as_ptr().add(place.offset) }
+        unsafe {
+            self.allocations[place.allocation]
+                .start
+                .as_ptr()
+                .add(place.offset)
+        }
     }
 
     /// Do two buffers share an allocation, so that a box of one is the same box of the other?
@@ -176,7 +228,10 @@ impl Storage {
 
     /// Bytes of all allocations.
     pub fn bytes(&self) -> u64 {
-        self.allocations.iter().map(|a| a.layout.size() as u64).sum()
+        self.allocations
+            .iter()
+            .map(|a| a.layout.size() as u64)
+            .sum()
     }
 
     /// Overwrites a buffer with a value that no computation makes by chance (NaN for floats).
@@ -184,7 +239,11 @@ impl Storage {
     pub fn poison(&self, buffer: BufferId) {
         if self.mode == MemoryMode::Private {
             let a = &self.allocations[self.places[buffer.0 as usize].allocation];
-            let byte = if self.places[buffer.0 as usize].window.dtype == DType::Bool { 1 } else { 0xFF };
+            let byte = if self.places[buffer.0 as usize].dtype == DType::Bool {
+                1
+            } else {
+                0xFF
+            };
             // SAFETY: a private buffer is its whole allocation, and no other task uses it now: it
             // is poisoned before the run starts and by its `Free`, after every reader.
             unsafe { a.start.as_ptr().write_bytes(byte, a.layout.size()) }
@@ -193,14 +252,22 @@ impl Storage {
 }
 
 /// A host tensor, for reading.
-pub fn host_view(tensor: &Tensor) -> View<'_> {
+pub fn host_view(tensor: &Tensor) -> View {
     let bytes = tensor.data().bytes();
-    // SAFETY: the bytes are the tensor's elements, row-major, borrowed as long as the view.
-    unsafe { View::new(bytes.as_ptr(), Window::dense(tensor.dtype(), Region::whole(tensor.shape()))) }
+    // SAFETY: the bytes are the tensor's elements, row-major; `Executor::execute` keeps it borrowed while the
+    // run uses the view.
+    unsafe {
+        View::new(
+            bytes.as_ptr(),
+            tensor.dtype(),
+            Region::whole(tensor.shape()),
+            row_major(tensor.shape()),
+        )
+    }
 }
 
 /// A host tensor, for writing.
-pub fn host_view_mut(tensor: &mut Tensor) -> ViewMut<'_> {
+pub fn host_view_mut(tensor: &mut Tensor) -> ViewMut {
     let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
     let start = match tensor.data_mut() {
         Data::F64(v) => v.as_mut_ptr().cast(),
@@ -214,5 +281,5 @@ pub fn host_view_mut(tensor: &mut Tensor) -> ViewMut<'_> {
         Data::Bool(v) => v.as_mut_ptr().cast(),
     };
     // SAFETY: as `host_view`; kernels store only 0 and 1 as bool.
-    unsafe { ViewMut::new(start, Window::dense(dtype, Region::whole(&shape))) }
+    unsafe { ViewMut::new(start, dtype, Region::whole(&shape), row_major(&shape)) }
 }

@@ -27,9 +27,9 @@ pub struct Counters {
 }
 
 /// Bytes of the part of `region` that a view holds.
-fn held(view: &View<'_>, region: &Region) -> u64 {
-    let volume = view.window().region.intersect(region).map_or(0, |r| r.volume());
-    volume as u64 * view.window().dtype.size() as u64
+fn held(view: &View, region: &Region) -> u64 {
+    let volume = view.region().intersect(region).map_or(0, |r| r.volume());
+    volume as u64 * view.dtype().size() as u64
 }
 
 impl Counters {
@@ -49,15 +49,23 @@ impl Counters {
     }
 
     /// A Move that copied `received` bytes out of `source`.
-    pub fn copied(&self, from: u32, to: u32, source: &View<'_>, region: &Region, received: u64) {
-        self.pair(from, to).copied.fetch_add(received, Ordering::Relaxed);
-        self.pair(from, to).sent.fetch_add(held(source, region), Ordering::Relaxed);
+    pub fn copied(&self, from: u32, to: u32, source: &View, region: &Region, received: u64) {
+        self.pair(from, to)
+            .copied
+            .fetch_add(received, Ordering::Relaxed);
+        self.pair(from, to)
+            .sent
+            .fetch_add(held(source, region), Ordering::Relaxed);
     }
 
     /// A Move whose two buffers are the same memory.
-    pub fn shared(&self, from: u32, to: u32, source: &View<'_>, target: &View<'_>, region: &Region) {
-        self.pair(from, to).shared.fetch_add(held(target, region), Ordering::Relaxed);
-        self.pair(from, to).sent.fetch_add(held(source, region), Ordering::Relaxed);
+    pub fn shared(&self, from: u32, to: u32, source: &View, target: &View, region: &Region) {
+        self.pair(from, to)
+            .shared
+            .fetch_add(held(target, region), Ordering::Relaxed);
+        self.pair(from, to)
+            .sent
+            .fetch_add(held(source, region), Ordering::Relaxed);
     }
 
     /// Host → device.
@@ -85,7 +93,10 @@ impl Counters {
         };
         for (n, pair) in self.pairs.into_iter().enumerate() {
             let key = ((n / self.devices) as u32, (n % self.devices) as u32);
-            let moved = Moved { copied: pair.copied.into_inner(), shared: pair.shared.into_inner() };
+            let moved = Moved {
+                copied: pair.copied.into_inner(),
+                shared: pair.shared.into_inner(),
+            };
             if moved.total() > 0 {
                 traffic.received.insert(key, moved);
             }
