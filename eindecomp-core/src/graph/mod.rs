@@ -5,6 +5,7 @@
 //! * text: `display.rs` prints, `parse.rs` (tokens: `lex.rs`) reads the same dump back;
 //! * `canon.rs`: the α-renamed form that plan keys are made of;
 //! * `bind.rs`: [`BoundGraph`], every extent a number;
+//! * [`from_syntax`]: a checked block of the language;
 //! * `einsum_str.rs`: `graph.einsum_str("bhld,bhmd->bhlm", &[q, k])`.
 
 mod bind;
@@ -12,6 +13,7 @@ mod builder;
 mod canon;
 mod display;
 mod einsum_str;
+pub mod from_syntax;
 mod lex;
 mod parse;
 #[cfg(any(test, feature = "testing"))]

@@ -364,7 +364,7 @@ impl BodyCx<'_> {
         loop {
             let before = dims.len();
             for (axis, actual, ..) in &pairs {
-                if let Some((symbol, value)) = linear(axis, actual, &names, &dims)
+                if let Some((symbol, value)) = solve_linear(axis, actual, &names, &dims)
                     && self.exact(&value)
                 {
                     dims.insert(symbol, self.facts.normal(&value));
@@ -415,8 +415,9 @@ impl BodyCx<'_> {
     }
 }
 
-/// `c·S + rest = actual` solved for the one unknown symbol `S`.
-fn linear(
+/// `c·S + rest = axis` with the value `actual`, solved for `S`, the only one of `names` without a
+/// value in `dims`; the quotient is exact only where `c` divides.
+pub(crate) fn solve_linear(
     axis: &Dim,
     actual: &Dim,
     names: &BTreeSet<&Arc<str>>,

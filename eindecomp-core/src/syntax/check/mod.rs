@@ -21,6 +21,8 @@ mod reduce;
 mod tree;
 mod types;
 
+#[cfg(feature = "plan")]
+pub(crate) use calls::solve_linear;
 pub use tree::*;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,573 @@
+//! A checked block as an EinGraph: calls are inlined, loops unrolled, and every reduction inside
+//! an expression becomes a vertex of its own.
+//!
+//! * [`block_graph`]: the block alone, its parameters as inputs;
+//! * [`append_block`]: the block on tensors of a graph under construction.
+
+mod solve;
+mod statement;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::{Clause, Cmp, EinGraph, GraphBuilder, GraphError, NodeId, Role};
+use crate::ein::dim::DimError;
+use crate::ein::{DType, Dim, EinSum, EinSumError, EinSumSpec, Value};
+use crate::syntax::ast::CmpOp;
+use crate::syntax::check::{
+    Argument, Block, Call, Callee, Checked, Expr, ExprKind, ForeignCall, LoopVar, Param,
+    ParamRole, Place, Stmt, Type,
+};
+use crate::syntax::{Diag, check, parse_text};
+
+/// Values of the Rust consts that a program mentions, by their path as written.
+pub type Consts = BTreeMap<Arc<str>, i64>;
+
+/// Values of `#[host]` parameters, by name.
+pub type Hosts = BTreeMap<Arc<str>, Value>;
+
+/// What a block is called with.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arg {
+    /// A tensor of the graph.
+    Tensor(NodeId),
+    /// A struct: its fields, in order.
+    Struct(Vec<Arg>),
+    /// An array: its elements, in order.
+    Array(Vec<Arg>),
+    /// A number for a parameter of rank 0.
+    Value(Value),
+}
+
+/// Blocks that a program calls but does not contain.
+pub trait Foreign {
+    /// Appends the block at `call.path`, and gives its results in order.
+    ///
+    /// # Errors
+    /// Whatever keeps the block from being appended.
+    fn call(
+        &mut self,
+        call: &ForeignCall,
+        builder: &mut GraphBuilder,
+        args: &[Arg],
+    ) -> Result<Vec<NodeId>, Vec<LowerError>>;
+}
+
+/// There are none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoForeign;
+
+impl Foreign for NoForeign {
+    fn call(
+        &mut self,
+        call: &ForeignCall,
+        _: &mut GraphBuilder,
+        _: &[Arg],
+    ) -> Result<Vec<NodeId>, Vec<LowerError>> {
+        Err(vec![LowerError::NoBlock(call.path.to_string().into())])
+    }
+}
+
+/// What a block needs beside its arguments.
+pub struct Context<'a> {
+    /// Rust consts.
+    pub consts: &'a Consts,
+    /// `#[host]` parameters.
+    pub hosts: &'a Hosts,
+    /// Blocks of other programs.
+    pub foreign: &'a mut dyn Foreign,
+}
+
+/// Why a block is no graph.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LowerError {
+    /// There is no such block.
+    #[error("there is no block `{0}`")]
+    NoBlock(Arc<str>),
+    /// A block with errors.
+    #[error("block `{block}` has errors: {first}")]
+    Invalid {
+        /// The block.
+        block: Arc<str>,
+        /// The first of them.
+        first: String,
+    },
+    /// A Rust const without a value.
+    #[error("no value is given for the const `{0}`")]
+    MissingConst(Arc<str>),
+    /// A `#[host]` parameter without a value.
+    #[error("no value is given for the `#[host]` parameter `{0}`")]
+    MissingHost(Arc<str>),
+    /// A number of arguments that is not that of the parameters.
+    #[error("block `{block}` takes {expected} arguments, but {given} are given")]
+    Arity {
+        /// The block.
+        block: Arc<str>,
+        /// Number of parameters.
+        expected: usize,
+        /// Number of arguments.
+        given: usize,
+    },
+    /// An argument of another kind, element type or rank.
+    #[error("`{param}` of block `{block}` is `{expected}`, but the argument is {given}")]
+    Argument {
+        /// The block.
+        block: Arc<str>,
+        /// Path of the parameter.
+        param: Arc<str>,
+        /// Its type.
+        expected: String,
+        /// What the argument is.
+        given: String,
+    },
+    /// An argument with another extent.
+    #[error(
+        "axis {axis} (`{declared}`) of `{param}` of block `{block}` is {expected}, but this argument's is {actual}"
+    )]
+    Extent {
+        /// The block.
+        block: Arc<str>,
+        /// Path of the parameter.
+        param: Arc<str>,
+        /// The axis, from 0.
+        axis: usize,
+        /// The extent, as declared.
+        declared: Dim,
+        /// The extent, by the other arguments.
+        expected: Dim,
+        /// The argument's extent.
+        actual: Dim,
+    },
+    /// A dim that the arguments do not determine.
+    #[error("dim `{dim}` of block `{block}` does not follow from the arguments")]
+    Undetermined {
+        /// The block.
+        block: Arc<str>,
+        /// The dim.
+        dim: Arc<str>,
+    },
+    /// A condition that does not hold.
+    #[error("`{clause}` does not hold in block `{block}`: {origin}")]
+    Clause {
+        /// The block.
+        block: Arc<str>,
+        /// The condition, as declared.
+        clause: String,
+        /// What it comes from.
+        origin: String,
+    },
+    /// The length of an array or loop, which must be a number.
+    #[error("`{0}` must be a number when the graph is built")]
+    Length(Dim),
+    /// An extent without a value.
+    #[error(transparent)]
+    Dim(#[from] DimError),
+    /// A vertex that the graph refuses.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    /// A vertex that is none.
+    #[error("`{statement}`: {source}")]
+    EinSum {
+        /// The statement.
+        statement: Arc<str>,
+        /// Why.
+        #[source]
+        source: EinSumError,
+    },
+}
+
+/// Why a text is no graph.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TextError {
+    /// Errors of the program, in order of place.
+    #[error("{}", .0.iter().map(Diag::to_string).collect::<Vec<_>>().join("\n"))]
+    Program(Vec<Diag>),
+    /// The block cannot be built.
+    #[error("{}", .0.iter().map(LowerError::to_string).collect::<Vec<_>>().join("\n"))]
+    Block(Vec<LowerError>),
+}
+
+impl EinGraph {
+    /// The block called `block` of a program in text form.
+    ///
+    /// # Errors
+    /// Every error of the program, or those of building the block.
+    pub fn from_text(source: &str, block: &str, consts: &Consts) -> Result<EinGraph, TextError> {
+        let (program, mut errors) = parse_text(source);
+        let checked = check::check_program(&program);
+        errors.extend(checked.errors.iter().cloned());
+        errors.sort_by_key(|diag| (diag.primary, diag.code));
+        if !errors.is_empty() {
+            return Err(TextError::Program(errors));
+        }
+        block_graph(&checked, block, consts).map_err(TextError::Block)
+    }
+}
+
+/// The block alone: parameters are inputs named by their path (`layers.3.w1`), results are
+/// outputs, dims stay symbols.
+///
+/// # Errors
+/// An unknown block or one with errors, a const without a value, a condition on consts that does
+/// not hold, `#[host]` parameters (see [`block_graph_with`]).
+pub fn block_graph(
+    program: &Checked,
+    block: &str,
+    consts: &Consts,
+) -> Result<EinGraph, Vec<LowerError>> {
+    let (hosts, foreign) = (&Hosts::new(), &mut NoForeign);
+    block_graph_with(program, block, &mut Context { consts, hosts, foreign })
+}
+
+/// [`block_graph`] with everything a block may need.
+///
+/// # Errors
+/// As [`block_graph`].
+pub fn block_graph_with(
+    program: &Checked,
+    block: &str,
+    context: &mut Context<'_>,
+) -> Result<EinGraph, Vec<LowerError>> {
+    let mut builder = GraphBuilder::new();
+    let block = find(program, block)?;
+    let mut lower = Lower { program, context, builder: &mut builder };
+    let dims = block.dims.iter().map(|d| (d.clone(), Dim::sym(d.clone()))).collect();
+    let frame = Frame::new(block, dims, String::new());
+    let args = lower.inputs(&frame).map_err(|e| vec![e])?;
+    let results = lower.block(block, frame.dims, args, String::new())?;
+    let outputs = block.results.iter().zip(results);
+    let named: Result<Vec<()>, GraphError> =
+        outputs.map(|(result, node)| builder.output(result.name.clone(), node)).collect();
+    named.and_then(|_| builder.finish()).map_err(|e| vec![e.into()])
+}
+
+/// Appends the block to a graph, on the tensors `args`; `dims` are those that the arguments do not
+/// determine. Gives the results in order. What cannot be decided yet becomes a clause.
+///
+/// # Errors
+/// Every argument that does not fit, with names; else as [`block_graph`].
+pub fn append_block(
+    program: &Checked,
+    block: &str,
+    context: &mut Context<'_>,
+    builder: &mut GraphBuilder,
+    args: &[Arg],
+    dims: &BTreeMap<Arc<str>, Dim>,
+) -> Result<Vec<NodeId>, Vec<LowerError>> {
+    let block = find(program, block)?;
+    let mut lower = Lower { program, context, builder };
+    let dims = lower.solve(block, args, dims)?;
+    lower.block(block, dims, args.to_vec(), String::new())
+}
+
+fn find<'p>(program: &'p Checked, name: &str) -> Result<&'p Block, Vec<LowerError>> {
+    let found = program.block(name);
+    found.ok_or_else(|| vec![LowerError::NoBlock(name.into())])
+}
+
+/// Builds blocks of one program.
+struct Lower<'a, 'c> {
+    program: &'a Checked,
+    context: &'a mut Context<'c>,
+    builder: &'a mut GraphBuilder,
+}
+
+/// One inlined block.
+struct Frame<'a> {
+    block: &'a Block,
+    /// Its dims and loop numbers in those of the graph.
+    dims: BTreeMap<Arc<str>, Dim>,
+    vars: Vec<Option<Arg>>,
+    /// Before the names of its statements.
+    prefix: String,
+}
+
+impl<'a> Frame<'a> {
+    fn new(block: &'a Block, dims: BTreeMap<Arc<str>, Dim>, prefix: String) -> Frame<'a> {
+        let vars = block.body.as_ref().map_or(0, |b| b.vars.len());
+        Frame { block, dims, vars: vec![None; vars], prefix }
+    }
+}
+
+impl<'a> Lower<'a, '_> {
+    /// An extent in the dims of the graph.
+    fn dim(&self, frame: &Frame<'_>, dim: &Dim) -> Dim {
+        dim.substitute(&|s| match frame.dims.get(s) {
+            Some(value) => Some(value.clone()),
+            None => self.context.consts.get(s).copied().map(Dim::from),
+        })
+    }
+
+    fn inputs(&mut self, frame: &Frame<'a>) -> Result<Vec<Arg>, LowerError> {
+        frame.block.params.iter().map(|param| self.param(frame, param)).collect()
+    }
+
+    fn param(&mut self, frame: &Frame<'a>, param: &Param) -> Result<Arg, LowerError> {
+        let role = match param.role {
+            ParamRole::Data => Role::Data,
+            ParamRole::Weight => Role::Weight,
+            ParamRole::State => Role::State,
+            ParamRole::Host => {
+                let value = self.context.hosts.get(&param.name.name);
+                let missing = || LowerError::MissingHost(param.name.name.clone());
+                return value.map(|v| Arg::Value(*v)).ok_or_else(missing);
+            }
+        };
+        self.input(frame, role, &param.ty, param.name.to_string())
+    }
+
+    fn input(
+        &mut self,
+        frame: &Frame<'a>,
+        role: Role,
+        ty: &Type,
+        path: String,
+    ) -> Result<Arg, LowerError> {
+        match ty {
+            Type::Tensor(t) => {
+                let shape = t.axes.iter().map(|axis| self.dim(frame, axis)).collect();
+                Ok(Arg::Tensor(self.builder.input(path, role, t.dtype, shape)?))
+            }
+            Type::Struct(s) => {
+                let fields = self.program.structure(&s.name).into_iter().flat_map(|s| &s.fields);
+                let typed = fields.filter_map(|field| {
+                    let name = field.name.as_str();
+                    Some((name, self.program.field_type(s, name)?))
+                });
+                let made: Result<Vec<Arg>, LowerError> = typed
+                    .map(|(name, ty)| self.input(frame, role, &ty, format!("{path}.{name}")))
+                    .collect();
+                Ok(Arg::Struct(made?))
+            }
+            Type::Array(element, length) => {
+                let count = self.number(frame, length)?;
+                let made: Result<Vec<Arg>, LowerError> = (0..count)
+                    .map(|at| self.input(frame, role, element, format!("{path}.{at}")))
+                    .collect();
+                Ok(Arg::Array(made?))
+            }
+        }
+    }
+
+    fn number(&self, frame: &Frame<'_>, dim: &Dim) -> Result<i64, LowerError> {
+        let dim = self.dim(frame, dim);
+        dim.as_const().ok_or(LowerError::Length(dim))
+    }
+
+    /// Inlines a block.
+    fn block(
+        &mut self,
+        block: &'a Block,
+        dims: BTreeMap<Arc<str>, Dim>,
+        args: Vec<Arg>,
+        prefix: String,
+    ) -> Result<Vec<NodeId>, Vec<LowerError>> {
+        let Some(body) = &block.body else {
+            let (block, first) = (block.name.name.clone(), self.program.errors.first());
+            let first = first.map_or_else(String::new, Diag::to_string);
+            return Err(vec![LowerError::Invalid { block, first }]);
+        };
+        let missing = block.consts.keys().filter(|c| !self.context.consts.contains_key(*c));
+        let mut errors: Vec<LowerError> = missing.cloned().map(LowerError::MissingConst).collect();
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let mut frame = Frame::new(block, dims, prefix);
+        for (slot, arg) in frame.vars.iter_mut().zip(args) {
+            *slot = Some(arg);
+        }
+        for clause in block.obligations.iter().chain(&block.clauses) {
+            if let Err(error) = self.clause(&frame, clause) {
+                errors.push(error);
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        self.stmts(&mut frame, &body.stmts)?;
+        let results = body.results.iter().map(|var| {
+            let arg = frame.vars[var.at()].clone();
+            let ty = &body.vars[var.at()];
+            match (arg, ty.ty.tensor()) {
+                (Some(Arg::Tensor(node)), _) => Ok(node),
+                (Some(Arg::Value(value)), Some(t)) => self.constant(&ty.name, value, t.dtype),
+                _ => Err(LowerError::NoBlock(block.name.name.clone())),
+            }
+        });
+        results.collect::<Result<_, _>>().map_err(|e: LowerError| vec![e])
+    }
+
+    /// A number as a tensor of rank 0.
+    fn constant(
+        &mut self,
+        name: &Arc<str>,
+        value: Value,
+        dtype: DType,
+    ) -> Result<NodeId, LowerError> {
+        let body = self.builder.literal(value, dtype);
+        let spec = EinSumSpec {
+            labels: Vec::new(),
+            out: Vec::new(),
+            reduce: None,
+            operands: Vec::new(),
+            body,
+            dtype,
+        };
+        self.vertex(name.clone(), spec, Vec::new())
+    }
+
+    /// Adds a vertex.
+    fn vertex(
+        &mut self,
+        name: Arc<str>,
+        spec: EinSumSpec,
+        pins: Vec<super::Pin>,
+    ) -> Result<NodeId, LowerError> {
+        let einsum = EinSum::new(spec)
+            .map_err(|source| LowerError::EinSum { statement: name.clone(), source })?;
+        Ok(self.builder.einsum(name, einsum, pins)?)
+    }
+
+    /// Checks a condition, or leaves it for when the dims are bound.
+    fn clause(
+        &mut self,
+        frame: &Frame<'_>,
+        clause: &check::Clause,
+    ) -> Result<(), LowerError> {
+        let cmp = match clause.cmp {
+            CmpOp::Eq => Cmp::Eq,
+            CmpOp::Le => Cmp::Le,
+            CmpOp::Ge => Cmp::Ge,
+            CmpOp::Lt => Cmp::Lt,
+            CmpOp::Gt => Cmp::Gt,
+            CmpOp::Ne => return Ok(()),
+        };
+        let (left, right) = (self.dim(frame, &clause.left), self.dim(frame, &clause.right));
+        let block = &frame.block.name;
+        let known = |d: &Dim| d.symbols().is_empty();
+        if known(&left) && known(&right) {
+            let none = |_: &str| None;
+            if cmp.holds(left.eval(&none)?, right.eval(&none)?) {
+                return Ok(());
+            }
+            return Err(LowerError::Clause {
+                block: block.name.clone(),
+                clause: clause.to_string(),
+                origin: clause.origin.to_string(),
+            });
+        }
+        let origin = format!("{} in block `{block}`", clause.origin).into();
+        self.builder.clause(Clause { left, cmp, right, origin });
+        Ok(())
+    }
+
+    fn stmts(&mut self, frame: &mut Frame<'a>, stmts: &'a [Stmt]) -> Result<(), Vec<LowerError>> {
+        for stmt in stmts {
+            match stmt {
+                Stmt::Tensor(s) => {
+                    let node = self.statement(frame, s).map_err(|e| vec![e])?;
+                    frame.vars[s.target.at()] = Some(Arg::Tensor(node));
+                }
+                Stmt::Alias { target, value } => {
+                    frame.vars[target.at()] = self.place(frame, value);
+                }
+                Stmt::Call(call) => self.call(frame, call)?,
+                Stmt::For { var, body } => self.repeat(frame, var, body)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn repeat(
+        &mut self,
+        frame: &mut Frame<'a>,
+        var: &LoopVar,
+        body: &'a [Stmt],
+    ) -> Result<(), Vec<LowerError>> {
+        let prefix = frame.prefix.clone();
+        match var {
+            LoopVar::Element { var, array } => {
+                let elements = match &frame.vars[array.at()] {
+                    Some(Arg::Array(elements)) => elements.clone(),
+                    _ => Vec::new(),
+                };
+                for (at, element) in elements.into_iter().enumerate() {
+                    frame.vars[var.at()] = Some(element);
+                    frame.prefix = format!("{prefix}{at}.");
+                    self.stmts(frame, body)?;
+                }
+            }
+            LoopVar::Number { symbol, low, high } => {
+                let low = self.number(frame, low).map_err(|e| vec![e])?;
+                let high = self.number(frame, high).map_err(|e| vec![e])?;
+                for at in low..high {
+                    frame.dims.insert(symbol.clone(), Dim::from(at));
+                    frame.prefix = format!("{prefix}{at}.");
+                    self.stmts(frame, body)?;
+                }
+            }
+        }
+        frame.prefix = prefix;
+        Ok(())
+    }
+
+    fn call(&mut self, frame: &mut Frame<'a>, call: &'a Call) -> Result<(), Vec<LowerError>> {
+        let args: Option<Vec<Arg>> = call
+            .args
+            .iter()
+            .map(|arg| match arg {
+                Argument::Place(place) => self.place(frame, place),
+                Argument::Value(Expr { kind: ExprKind::Lit(value), .. }) => {
+                    Some(Arg::Value(*value))
+                }
+                Argument::Value(Expr { kind: ExprKind::Host(var), .. }) => {
+                    frame.vars[var.at()].clone()
+                }
+                Argument::Value(_) => None,
+            })
+            .collect();
+        let args = args.unwrap_or_default();
+        let results = match &call.callee {
+            Callee::Local { name, dims } => {
+                let callee = find(self.program, name)?;
+                let dims =
+                    dims.iter().map(|(d, value)| (d.clone(), self.dim(frame, value))).collect();
+                let first = call.targets.iter().flatten().next();
+                let vars = frame.block.body.as_ref().map(|b| &b.vars);
+                let target = first.zip(vars).map_or("_", |(var, vars)| &*vars[var.at()].name);
+                let prefix = format!("{}{target}.", frame.prefix);
+                self.block(callee, dims, args, prefix)?
+            }
+            Callee::Foreign(at) => {
+                let foreign = &frame.block.foreign[*at];
+                self.context.foreign.call(foreign, self.builder, &args)?
+            }
+        };
+        for (target, node) in call.targets.iter().zip(results) {
+            if let Some(target) = target {
+                frame.vars[target.at()] = Some(Arg::Tensor(node));
+            }
+        }
+        Ok(())
+    }
+
+    /// What a variable or field stands for.
+    fn place(&self, frame: &Frame<'_>, place: &Place) -> Option<Arg> {
+        let body = frame.block.body.as_ref()?;
+        let mut arg = frame.vars[place.var.at()].clone()?;
+        let mut ty = body.vars[place.var.at()].ty.clone();
+        for field in &place.fields {
+            let (Arg::Struct(fields), Type::Struct(s)) = (arg, &ty) else { return None };
+            let structure = self.program.structure(&s.name)?;
+            let at = structure.fields.iter().position(|f| *f.name.name == **field)?;
+            arg = fields.get(at)?.clone();
+            ty = self.program.field_type(s, field)?;
+        }
+        Some(arg)
+    }
+}
+
+#[cfg(test)]
+mod tests;
