@@ -1,5 +1,4 @@
 use super::*;
-use crate::graph::BoundGraph;
 
 fn graph(source: &str, block: &str, consts: &[(&str, i64)]) -> EinGraph {
     let consts = consts.iter().map(|(n, v)| (Arc::from(*n), *v)).collect();
@@ -13,10 +12,6 @@ fn graph(source: &str, block: &str, consts: &[(&str, i64)]) -> EinGraph {
     }
 }
 
-fn bound(graph: &EinGraph, dims: &[(&str, i64)]) -> BoundGraph {
-    graph.bind(&dims.iter().map(|(n, v)| (Arc::from(*n), *v)).collect()).unwrap()
-}
-
 #[test]
 fn a_reduction_is_one_vertex_and_inner_ones_float() {
     let graph = graph(
@@ -27,5 +22,15 @@ fn a_reduction_is_one_vertex_and_inner_ones_float() {
         "f",
         &[],
     );
-    insta::assert_snapshot!(graph, @"");
+    insta::assert_snapshot!(graph, @r#"
+    eingraph {
+      %0 "x" = input f32[T, D]
+      %1 "w1" = input f32[D, F]
+      %2 "w3" = input f32[D, F]
+      %3 "a.sum1" = sum[d=D; f32] %0[t, d] * %1[d, f] -> f32[t=T, f=F]
+      %4 "a.sum2" = sum[d=D; f32] %0[t, d] * %2[d, f] -> f32[t=T, f=F]
+      %5 "a" = silu(%3[t, f]) * %4[t, f] -> f32[t=T, f=F]
+      output "a" = %5
+    }
+    "#);
 }
