@@ -7,8 +7,10 @@ use eindecomp_core::ein::access::splittable;
 use eindecomp_core::ein::{Agg, DType, Dim, EinSum, EinSumSpec, Expr, Label, LabelId};
 use eindecomp_core::ein::{Operand, Reduce, ScalarFn, Value};
 use eindecomp_core::graph::{BoundGraph, GraphBuilder, NodeId, Role};
-use eindecomp_core::plan::verify::{PlanError, verify as verify_plan};
-use eindecomp_core::plan::{Certificate, Cluster, Layout, NodePlan, Plan, Region, Residency};
+use eindecomp_core::plan::verify::{InvalidPlan, verify as verify_plan};
+use eindecomp_core::plan::{
+    Certificate, Cluster, Layout, NodePlan, Plan, PlanOptions, Region, Residency, plan,
+};
 use eindecomp_core::task::exchange::{Join, moved_bytes};
 use eindecomp_core::task::verify::verify;
 use eindecomp_core::task::{BufferId, BufferRole, TaskError, TaskGraph, TaskKind, lower};
@@ -418,6 +420,23 @@ proptest! {
     }
 }
 
+/// What the planner makes keeps the rules too.
+#[test]
+fn the_planners_plans_lower() {
+    for (number, p) in (0..GRAPHS).flat_map(|g| [1, 2, 3, 4, 8].map(|p| (g, p))) {
+        for residency in [Residency::AsNeeded, Residency::Sharded] {
+            let graph = graph(number);
+            let options = PlanOptions {
+                residency,
+                ..PlanOptions::default()
+            };
+            let plan = plan(&graph, &Cluster::cpus(p), &options).unwrap();
+            let tasks = verify_plan(&graph, &plan, &Cluster::cpus(p)).unwrap();
+            verify(&graph, &plan, &tasks).unwrap();
+        }
+    }
+}
+
 /// A matmul over 2 × 2 × 1 and 2 × 1 × 2 parts.
 fn planned(parts: [u32; 3], owner: [u32; 2]) -> (BoundGraph, Plan) {
     let graph = matmul(4, 4, 4);
@@ -534,37 +553,37 @@ fn broken_plans_are_refused() {
     };
     let join = |p: &mut Plan| p.nodes[2].join.take().unwrap();
     let e = broken(&|p| p.nodes.truncate(1));
-    assert!(matches!(e, PlanError::Nodes { .. }), "{e}");
+    assert!(matches!(e, InvalidPlan::Nodes { .. }), "{e}");
     let e = broken(&|p| drop(join(p)));
     assert!(
-        matches!(e, PlanError::Presence { present: false, .. }),
+        matches!(e, InvalidPlan::Presence { present: false, .. }),
         "{e}"
     );
     let e = broken(&|p| p.nodes[0].join = Some(join(p)));
     assert!(
-        matches!(e, PlanError::Presence { present: true, .. }),
+        matches!(e, InvalidPlan::Presence { present: true, .. }),
         "{e}"
     );
     let e = broken(&|p| p.nodes[0].owner = None);
-    assert!(matches!(e, PlanError::Presence { .. }), "{e}");
+    assert!(matches!(e, InvalidPlan::Presence { .. }), "{e}");
     let e = broken(&|p| p.nodes[2].owner = Some(Layout::single(1)));
-    assert!(matches!(e, PlanError::Rank { .. }), "{e}");
+    assert!(matches!(e, InvalidPlan::Rank { .. }), "{e}");
     let e = broken(&|p| p.nodes[2].owner.as_mut().unwrap().parts[0] = 0);
-    assert!(matches!(e, PlanError::Parts { .. }), "{e}");
+    assert!(matches!(e, InvalidPlan::Parts { .. }), "{e}");
     let e = broken(&|p| p.nodes[2].owner.as_mut().unwrap().parts = vec![u32::MAX; 2]);
-    assert!(matches!(e, PlanError::Tiles { .. }), "{e}");
+    assert!(matches!(e, InvalidPlan::Tiles { .. }), "{e}");
     let e = broken(&|p| p.nodes[2].join.as_mut().unwrap().parts = vec![1, 1, 8]);
-    assert!(matches!(e, PlanError::Tiles { .. }), "{e}");
+    assert!(matches!(e, InvalidPlan::Tiles { .. }), "{e}");
     let e = broken(&|p| p.nodes[2].join.as_mut().unwrap().devices[0] = 4);
-    assert!(matches!(e, PlanError::Device { .. }), "{e}");
+    assert!(matches!(e, InvalidPlan::Device { .. }), "{e}");
     let e = broken(&|p| p.nodes[2].join.as_mut().unwrap().devices[0] = 1);
-    assert!(matches!(e, PlanError::Unbalanced { .. }), "{e}");
+    assert!(matches!(e, InvalidPlan::Unbalanced { .. }), "{e}");
     let e = broken(&|p| p.devices = 2);
-    assert!(matches!(e, PlanError::Devices { .. }), "{e}");
+    assert!(matches!(e, InvalidPlan::Devices { .. }), "{e}");
     let e = broken(&|p| p.residency = Residency::Auto);
-    assert!(matches!(e, PlanError::Residency), "{e}");
+    assert!(matches!(e, InvalidPlan::Residency), "{e}");
     let e = broken(&|p| p.moved_bytes += 1);
-    assert!(matches!(e, PlanError::MovedBytes { .. }), "{e}");
+    assert!(matches!(e, InvalidPlan::MovedBytes { .. }), "{e}");
     let e = verify_plan(&graph, &plan, &cluster.clone().with_capacity(100)).unwrap_err();
-    assert!(matches!(e, PlanError::Memory(..)), "{e}");
+    assert!(matches!(e, InvalidPlan::Memory(..)), "{e}");
 }

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use super::strategy::{Roles, words};
-use super::verify::PlanError;
+use super::verify::InvalidPlan;
 use super::{Layout, Plan, Residency};
 use crate::ein::EinSum;
 use crate::graph::{BoundGraph, NodeId};
 use crate::task::exchange::{traffic, weight_boxes};
-use crate::task::lower::{LowerError, lower};
+use crate::task::lower::lower;
 use crate::task::memory::peaks;
 
 const NAME: usize = 16;
@@ -57,12 +57,9 @@ impl Explain {
     ///
     /// # Errors
     /// The first rule that the plan breaks.
-    pub fn new(graph: &BoundGraph, plan: &Plan) -> Result<Explain, PlanError> {
+    pub fn new(graph: &BoundGraph, plan: &Plan) -> Result<Explain, InvalidPlan> {
         let moves = traffic(graph, plan.devices, &plan.nodes)?;
-        let tasks = lower(graph, plan).map_err(|e| match e {
-            LowerError::Plan(e) => e,
-            LowerError::TooLarge => PlanError::TooLarge,
-        })?;
+        let tasks = lower(graph, plan)?;
         let roles = Roles::of(graph);
         let rows = graph.ids().filter_map(|(node, vertex)| {
             let join = plan.nodes[node.at()].join.as_ref()?;

@@ -71,7 +71,7 @@ pub enum PlanError {
     },
     /// The plan that was found breaks a rule: a defect of the planner.
     #[error("the planner's own plan breaks a rule: {0}")]
-    Rule(#[source] verify::PlanError),
+    Rule(#[source] verify::InvalidPlan),
     /// The exhaustive search was asked for too much.
     #[error("more than {limit} plans: too many to try each of them")]
     TooManyPlans {
@@ -106,7 +106,7 @@ pub fn plan(
     // one copy of the weights is less than what each device reads, but moves at every run
     let plan = with(Residency::AsNeeded)?;
     match verify(graph, &plan, cluster) {
-        Err(verify::PlanError::Memory(..)) => with(Residency::Sharded),
+        Err(verify::InvalidPlan::Memory(..)) => with(Residency::Sharded),
         _ => Ok(plan),
     }
 }

@@ -42,7 +42,7 @@ impl std::fmt::Display for Part {
 /// A rule that a plan breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum PlanError {
+pub enum InvalidPlan {
     /// Rule 1: not one entry per node.
     #[error("the plan has {actual} entries, but the graph has {expected} nodes")]
     Nodes {
@@ -160,36 +160,46 @@ pub enum PlanError {
     TooLarge,
 }
 
+impl From<LowerError> for InvalidPlan {
+    fn from(e: LowerError) -> InvalidPlan {
+        match e {
+            LowerError::Plan(e) => e,
+            LowerError::TooLarge => InvalidPlan::TooLarge,
+        }
+    }
+}
+
 /// Checks every rule and returns the task graph on which the memory rule was checked.
 ///
 /// # Errors
 /// The first rule that is broken.
-pub fn verify(graph: &BoundGraph, plan: &Plan, cluster: &Cluster) -> Result<TaskGraph, PlanError> {
+pub fn verify(
+    graph: &BoundGraph,
+    plan: &Plan,
+    cluster: &Cluster,
+) -> Result<TaskGraph, InvalidPlan> {
     if plan.devices != cluster.devices() {
-        return Err(PlanError::Devices {
+        return Err(InvalidPlan::Devices {
             plan: plan.devices,
             cluster: cluster.devices(),
         });
     }
     if plan.residency == Residency::Auto {
-        return Err(PlanError::Residency);
+        return Err(InvalidPlan::Residency);
     }
     let computed = moved_bytes(graph, plan.devices, &plan.nodes)?.total();
     if computed != plan.moved_bytes {
-        return Err(PlanError::MovedBytes {
+        return Err(InvalidPlan::MovedBytes {
             stored: plan.moved_bytes,
             computed,
         });
     }
-    let tasks = lower(graph, plan).map_err(|e| match e {
-        LowerError::Plan(e) => e,
-        LowerError::TooLarge => PlanError::TooLarge,
-    })?;
+    let tasks = lower(graph, plan)?;
     let full = |&bytes: &u64| bytes > cluster.capacity();
     match peaks(&tasks).iter().position(full) {
         Some(device) => {
             let peak = peak(graph, &tasks, device as u32);
-            Err(PlanError::Memory(peak, cluster.capacity()))
+            Err(InvalidPlan::Memory(peak, cluster.capacity()))
         }
         None => Ok(tasks),
     }
@@ -199,9 +209,9 @@ pub fn verify(graph: &BoundGraph, plan: &Plan, cluster: &Cluster) -> Result<Task
 ///
 /// # Errors
 /// The first rule that is broken.
-pub fn structure(graph: &BoundGraph, devices: u32, nodes: &[NodePlan]) -> Result<(), PlanError> {
+pub fn structure(graph: &BoundGraph, devices: u32, nodes: &[NodePlan]) -> Result<(), InvalidPlan> {
     if nodes.len() != graph.nodes().len() {
-        return Err(PlanError::Nodes {
+        return Err(InvalidPlan::Nodes {
             expected: graph.nodes().len(),
             actual: nodes.len(),
         });
@@ -209,7 +219,7 @@ pub fn structure(graph: &BoundGraph, devices: u32, nodes: &[NodePlan]) -> Result
     for (node, vertex) in graph.ids() {
         let plan = &nodes[node.at()];
         let presence = |part, present| {
-            Err(PlanError::Presence {
+            Err(InvalidPlan::Presence {
                 node,
                 part,
                 present,
@@ -224,7 +234,7 @@ pub fn structure(graph: &BoundGraph, devices: u32, nodes: &[NodePlan]) -> Result
                 for (axis, &parts) in join.parts.iter().enumerate() {
                     let limit = extents[axis].max(1);
                     if parts as usize > limit {
-                        return Err(PlanError::Parts {
+                        return Err(InvalidPlan::Parts {
                             node,
                             part: Part::Join,
                             axis,
@@ -234,7 +244,7 @@ pub fn structure(graph: &BoundGraph, devices: u32, nodes: &[NodePlan]) -> Result
                     }
                     if parts > 1 && !split[axis] {
                         let label = e.labels[axis].name.clone();
-                        return Err(PlanError::Unsplittable { node, label });
+                        return Err(InvalidPlan::Unsplittable { node, label });
                     }
                 }
             }
@@ -255,10 +265,10 @@ fn layout(
     layout: &Layout,
     extents: &[usize],
     devices: u32,
-) -> Result<(), PlanError> {
+) -> Result<(), InvalidPlan> {
     let (expected, actual) = (extents.len(), layout.parts.len());
     if expected != actual {
-        return Err(PlanError::Rank {
+        return Err(InvalidPlan::Rank {
             node,
             part,
             expected,
@@ -266,7 +276,7 @@ fn layout(
         });
     }
     if let Some(axis) = layout.parts.iter().position(|&d| d == 0) {
-        return Err(PlanError::Parts {
+        return Err(InvalidPlan::Parts {
             node,
             part,
             axis,
@@ -279,7 +289,7 @@ fn layout(
         .iter()
         .try_fold(1usize, |n, &d| n.checked_mul(d as usize));
     if tiles != Some(layout.devices.len()) {
-        return Err(PlanError::Tiles {
+        return Err(InvalidPlan::Tiles {
             node,
             part,
             expected: tiles,
@@ -291,7 +301,7 @@ fn layout(
         match tiles_of.get_mut(device as usize) {
             Some(n) => *n += 1,
             None => {
-                return Err(PlanError::Device {
+                return Err(InvalidPlan::Device {
                     node,
                     part,
                     device,
@@ -302,7 +312,7 @@ fn layout(
     }
     let limit = layout.devices.len().div_ceil(devices as usize);
     match tiles_of.iter().position(|&n| n > limit) {
-        Some(device) => Err(PlanError::Unbalanced {
+        Some(device) => Err(InvalidPlan::Unbalanced {
             node,
             part,
             device: device as u32,

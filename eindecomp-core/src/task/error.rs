@@ -3,7 +3,7 @@
 use super::{BufferId, TaskId};
 use crate::graph::NodeId;
 use crate::plan::Region;
-use crate::plan::verify::PlanError;
+use crate::plan::verify::InvalidPlan;
 
 /// A rule that a task graph breaks.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -11,7 +11,7 @@ use crate::plan::verify::PlanError;
 pub enum TaskError {
     /// The plan itself is wrong.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] InvalidPlan),
     /// Rule 1: a dependency that is not earlier, or not ascending.
     #[error("t{}: its dependencies are not earlier tasks in ascending order", task.0)]
     Order {

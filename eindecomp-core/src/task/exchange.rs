@@ -12,7 +12,7 @@ use crate::ein::access::{AccessMap, output_region};
 use crate::ein::{DType, EinSum};
 use crate::graph::{BoundGraph, NodeId};
 use crate::plan::layout::tile_range;
-use crate::plan::verify::{PlanError, structure};
+use crate::plan::verify::{InvalidPlan, structure};
 use crate::plan::{Layout, NodePlan, Region};
 
 /// Bytes that Moves copy, per ordered pair (sender, receiver) of different devices.
@@ -60,7 +60,7 @@ pub fn moved_bytes(
     graph: &BoundGraph,
     devices: u32,
     nodes: &[NodePlan],
-) -> Result<Traffic, PlanError> {
+) -> Result<Traffic, InvalidPlan> {
     let mut all = Traffic::default();
     for vertex in traffic(graph, devices, nodes)? {
         all.merge(&vertex);
@@ -77,7 +77,7 @@ pub fn traffic(
     graph: &BoundGraph,
     devices: u32,
     nodes: &[NodePlan],
-) -> Result<Vec<Traffic>, PlanError> {
+) -> Result<Vec<Traffic>, InvalidPlan> {
     structure(graph, devices, nodes)?;
     let mut held: BTreeMap<(NodeId, u32), Holdings<()>> = BTreeMap::new();
     let mut all = Vec::with_capacity(nodes.len());

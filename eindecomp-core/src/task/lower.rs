@@ -8,7 +8,7 @@ use super::memory::free_after_last_use;
 use super::{Buffer, BufferId, BufferRole, Task, TaskGraph, TaskId, TaskKind};
 use crate::ein::DType;
 use crate::graph::{BoundGraph, NodeId, Op, Role};
-use crate::plan::verify::{PlanError, structure};
+use crate::plan::verify::{InvalidPlan, structure};
 use crate::plan::{Layout, NodePlan, Plan, Region};
 
 /// Why a plan has no task graph.
@@ -17,7 +17,7 @@ use crate::plan::{Layout, NodePlan, Plan, Region};
 pub enum LowerError {
     /// The plan does not fit the graph.
     #[error(transparent)]
-    Plan(#[from] PlanError),
+    Plan(#[from] InvalidPlan),
     /// More steps than can be numbered.
     #[error("the plan has more than 2^32 tasks or buffers")]
     TooLarge,
