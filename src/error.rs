@@ -63,7 +63,7 @@ pub enum Error {
     Plan(#[from] eindecomp_core::plan::planner::PlanError),
     /// A plan that does not fit the graph.
     #[error(transparent)]
-    PlanRule(#[from] eindecomp_core::plan::verify::PlanError),
+    PlanRule(#[from] eindecomp_core::plan::verify::InvalidPlan),
     /// A plan that cannot be lowered.
     #[error(transparent)]
     Lower(#[from] eindecomp_core::task::lower::LowerError),
