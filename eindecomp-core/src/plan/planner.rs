@@ -230,7 +230,8 @@ fn evaluated(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::samples::{ffn, matmul, transformer};
+    use crate::plan::samples::{ffn, matmul, random, transformer};
+    use proptest::prelude::{any, prop, prop_assert, proptest};
 
     #[test]
     fn plans_pass_their_rules_and_move_what_they_say() {
@@ -258,6 +259,32 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_graph_is_planned_within_its_rules(
+            i in 0i64..5,
+            j in 0i64..5,
+            statements in prop::collection::vec(
+                (0usize..8, prop::option::of(0usize..8), 0u8..8, any::<bool>()),
+                1..6,
+            ),
+            devices in 1u32..9,
+            sharded in any::<bool>(),
+        ) {
+            let graph = random(i, j, &statements);
+            let cluster = Cluster::cpus(devices);
+            let residency = match sharded {
+                true => Residency::Sharded,
+                false => Residency::AsNeeded,
+            };
+            let options = PlanOptions { residency, ..PlanOptions::default() };
+            let plan = plan(&graph, &cluster, &options).unwrap();
+            prop_assert!(verify(&graph, &plan, &cluster).is_ok());
+            prop_assert!(plan.moved_bytes <= plan.certificate.cost);
+            prop_assert!(plan.certificate.is_optimal());
         }
     }
 

@@ -145,3 +145,48 @@ pub(crate) fn transformer(layers: usize, [b, s, h, e, f]: [i64; 5]) -> BoundGrap
     }
     g.finish(x)
 }
+
+/// One statement of [`random`]: which tensors it reads (a weight if there is no second one), which
+/// letters its result keeps, and whether the operands' `j` and `k` are swapped.
+pub(crate) type Statement = (usize, Option<usize>, u8, bool);
+
+/// A graph over the letters `ijk`, `j` and `k` of one extent.
+pub(crate) fn random(i: i64, j: i64, statements: &[Statement]) -> BoundGraph {
+    let extent = |c: char| if c == 'i' { i } else { j };
+    let pick = |from: &str, mask: u8| -> String {
+        let letters = from.char_indices().filter(|(n, _)| mask & (1 << n) != 0);
+        letters.map(|(_, c)| c).collect()
+    };
+    let swap = |letters: &str| -> String {
+        let other = |c| match c {
+            'j' => 'k',
+            'k' => 'j',
+            c => c,
+        };
+        letters.chars().map(other).collect()
+    };
+    let mut g = Sample::default();
+    let mut tensors = vec![(g.data("x", &[i, j]), "ij".to_string())];
+    for (n, &(a, b, keep, turned)) in statements.iter().enumerate() {
+        let (first, letters) = tensors[a % tensors.len()].clone();
+        let letters = if turned { swap(&letters) } else { letters };
+        let (second, others) = match b {
+            Some(b) => tensors[b % tensors.len()].clone(),
+            None => {
+                let others = pick("ijk", keep.rotate_left(2) | 1);
+                let shape: Vec<i64> = others.chars().map(extent).collect();
+                (g.weight(&format!("w{n}"), &shape), others)
+            }
+        };
+        let all = letters.chars().chain(others.chars());
+        let mut union: Vec<char> = all.collect();
+        union.sort();
+        union.dedup();
+        let out = pick(&union.into_iter().collect::<String>(), keep);
+        let spec = format!("{letters},{others}->{out}");
+        let made = g.einsum(&format!("t{n}"), &spec, &[first, second]);
+        tensors.push((made, out));
+    }
+    let last = tensors[tensors.len() - 1].0;
+    g.finish(last)
+}

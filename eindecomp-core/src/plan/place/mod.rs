@@ -10,8 +10,8 @@ pub(crate) mod canonical;
 mod lists;
 mod model;
 
-use crate::graph::BoundGraph;
-use crate::graph::NodeId;
+use crate::ein::access::splittable;
+use crate::graph::{BoundGraph, Node, NodeId};
 use crate::plan::layout::Layout;
 use crate::plan::planner::{Algorithm, PlanError};
 use crate::plan::search::{Budget, Solution, exact, exhaustive, linearized};
@@ -22,7 +22,7 @@ pub(crate) use model::Keep;
 use model::Model;
 
 /// Most values of a variable before fewer orders of axes are searched.
-const VALUES: u64 = 130;
+const VALUES: u64 = 300;
 /// Most assignments that `exhaustive` tries.
 const EXHAUSTIVE: u128 = 1 << 32;
 
@@ -74,9 +74,12 @@ pub(crate) fn solve(
 
 /// The largest space in which no variable has too many values.
 fn orders(graph: &BoundGraph, devices: u32) -> Orders {
-    let labels = |(id, _)| {
-        let extents = graph.label_extents(id).iter();
-        extents.filter(|&&n| n > 1).count()
+    let labels = |(id, node): (NodeId, &Node)| {
+        let extents = graph.label_extents(id);
+        let axes = graph.shape(id).iter().filter(|&&n| n > 1).count();
+        let may = |e| splittable(e, extents).into_iter().zip(extents);
+        let labels = |e| may(e).filter(|&(may, &n)| may && n > 1).count();
+        node.einsum().map_or(0, labels).max(axes)
     };
     let (axes, labels) = (
         Axes::of(devices),
