@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use super::communication;
-use super::cost::CostModel;
-use super::cost::communication::Communication;
 use super::cost::placed::MODEL;
-use super::place::{self, Placed};
+use super::place::{self, Placed, Search};
 use super::strategy::{Roles, Strategy};
 use super::verify::{self, verify};
 use super::{Certificate, Cluster, Plan, Residency};
 use crate::graph::BoundGraph;
-use crate::task::exchange::{Traffic, traffic};
+use crate::task::exchange::traffic;
 
 /// What a plan minimises.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -112,16 +109,8 @@ pub fn plan(
 }
 
 fn best(graph: &BoundGraph, devices: u32, options: &PlanOptions) -> Result<Plan, PlanError> {
-    if options.objective == Objective::Communication {
-        return by_vectors(graph, devices, options, &Communication);
-    }
-    let found = place::solve(
-        graph,
-        devices,
-        options.residency,
-        options.algorithm,
-        &place::keep_all,
-    )?;
+    let search = Search::new(graph, devices, options.residency, &place::keep_all)?;
+    let found = search.solve(options.algorithm)?;
     let mut plan = evaluated(graph, devices, options, found)?;
     for strategy in Strategy::ALL {
         if plan.moved_bytes == 0 {
@@ -142,31 +131,6 @@ fn best(graph: &BoundGraph, devices: u32, options: &PlanOptions) -> Result<Plan,
     Ok(plan)
 }
 
-/// The plan of least cost under a model of vectors, placed canonically.
-fn by_vectors(
-    graph: &BoundGraph,
-    devices: u32,
-    options: &PlanOptions,
-    model: &dyn CostModel,
-) -> Result<Plan, PlanError> {
-    let found = communication::decompose(graph, devices, model, options.algorithm)?;
-    let mut nodes = place::canonical::place(graph, &found.vectors, options.residency);
-    for ((id, _), node) in graph.ids().zip(&mut nodes) {
-        if let Some(join) = &node.join {
-            node.cost = model.vertex(graph, id, &join.parts);
-        }
-    }
-    let traffic = traffic(graph, devices, &nodes).map_err(PlanError::Rule)?;
-    Ok(Plan {
-        devices,
-        model: model.name().into(),
-        residency: options.residency,
-        moved_bytes: traffic.iter().map(Traffic::total).sum(),
-        nodes,
-        certificate: found.certificate,
-    })
-}
-
 /// The best plan that follows a strategy wherever it can; `None` if it can nowhere.
 ///
 /// # Errors
@@ -178,18 +142,13 @@ pub fn named(
     strategy: Strategy,
 ) -> Result<Option<Plan>, PlanError> {
     let roles = Roles::of(graph);
-    let used = std::cell::Cell::new(false);
-    let keep = |node, join: &_| {
-        let keeps = strategy.keeps(&roles, node, join);
-        used.set(used.get() || keeps);
-        keeps
-    };
-    let algorithm = Algorithm::Exact;
-    let found = place::solve(graph, devices, options.residency, algorithm, &keep)?;
-    match used.get() {
-        true => evaluated(graph, devices, options, found).map(Some),
-        false => Ok(None),
+    let keep = |node, join: &_| strategy.keeps(&roles, node, join);
+    let search = Search::new(graph, devices, options.residency, &keep)?;
+    if !search.keeps_some() {
+        return Ok(None);
     }
+    let found = search.solve(Algorithm::Exact)?;
+    evaluated(graph, devices, options, found).map(Some)
 }
 
 /// The plan with what it really moves.
@@ -244,19 +203,14 @@ mod tests {
         for graph in &graphs {
             for devices in 1..=8 {
                 for residency in [Residency::AsNeeded, Residency::Sharded] {
-                    for objective in [Objective::Placed, Objective::Communication] {
-                        let options = PlanOptions {
-                            residency,
-                            objective,
-                            ..PlanOptions::default()
-                        };
-                        let cluster = Cluster::cpus(devices);
-                        let plan = plan(graph, &cluster, &options).unwrap();
-                        verify(graph, &plan, &cluster).unwrap();
-                        if objective == Objective::Placed {
-                            assert!(plan.moved_bytes <= plan.certificate.cost);
-                        }
-                    }
+                    let options = PlanOptions {
+                        residency,
+                        ..PlanOptions::default()
+                    };
+                    let cluster = Cluster::cpus(devices);
+                    let plan = plan(graph, &cluster, &options).unwrap();
+                    verify(graph, &plan, &cluster).unwrap();
+                    assert!(plan.moved_bytes <= plan.certificate.cost);
                 }
             }
         }

@@ -48,6 +48,7 @@ pub(super) struct Lists {
     pub orders: Orders,
     made: usize,
     joins: HashMap<Room, Option<Rc<Layouts>>>,
+    some: Memo<Vec<Layout>, Layouts>,
     own: Memo<(Vec<Vec<LabelId>>, usize), Layouts>,
     owners: Memo<Vec<usize>, Layouts>,
     tiles: Memo<(usize, Vec<usize>), Holdings>,
@@ -75,6 +76,7 @@ impl Lists {
             orders,
             made: 0,
             joins: HashMap::new(),
+            some: HashMap::new(),
             own: HashMap::new(),
             owners: HashMap::new(),
             tiles: HashMap::new(),
@@ -107,10 +109,15 @@ impl Lists {
         })
     }
 
-    /// A list of layouts that is used once.
+    /// Some of the layouts of a join.
     pub fn layouts(&mut self, all: Vec<Layout>) -> Rc<Layouts> {
         self.made += 1;
-        Rc::new(Layouts { id: self.made, all })
+        let id = self.made;
+        let make = |all: &Vec<Layout>| Layouts {
+            id,
+            all: all.clone(),
+        };
+        memo(&mut self.some, all, make)
     }
 
     /// Layouts of a tensor's owner.

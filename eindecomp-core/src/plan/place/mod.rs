@@ -43,33 +43,56 @@ pub(crate) fn keep_all(_: NodeId, _: &Layout) -> bool {
     true
 }
 
-/// The cheapest placement, among the joins that `keep` keeps.
-pub(crate) fn solve(
-    graph: &BoundGraph,
-    devices: u32,
-    residency: Residency,
-    algorithm: Algorithm,
-    keep: Keep<'_>,
-) -> Result<Placed, PlanError> {
-    let orders = orders(graph, devices);
-    let model = Model::build(graph, devices, residency, orders, keep)?;
-    let problem = model.problem();
-    let Solution {
-        assignment,
-        cost,
-        bound,
-    } = match algorithm {
-        Algorithm::Exact => exact::solve(problem, Budget::default()),
-        Algorithm::Linearized => linearized::solve(problem),
-        Algorithm::Exhaustive => exhaustive::solve(problem, EXHAUSTIVE)
-            .ok_or(PlanError::TooManyPlans { limit: EXHAUSTIVE })?,
-    };
-    Ok(Placed {
-        nodes: model.read(&assignment),
-        cost: model.bytes(cost),
-        bound: model.bytes(bound),
-        all_axes: orders != Orders::Canonical,
-    })
+/// A placement problem.
+pub(crate) struct Search {
+    model: Model,
+    orders: Orders,
+}
+
+impl Search {
+    /// Over the joins that `keep` keeps.
+    ///
+    /// # Errors
+    /// Pins that cannot be kept.
+    pub fn new(
+        graph: &BoundGraph,
+        devices: u32,
+        residency: Residency,
+        keep: Keep<'_>,
+    ) -> Result<Search, PlanError> {
+        let orders = orders(graph, devices);
+        let model = Model::build(graph, devices, residency, orders, keep)?;
+        Ok(Search { model, orders })
+    }
+
+    /// Did the predicate keep a layout of some vertex?
+    pub fn keeps_some(&self) -> bool {
+        self.model.keeps_some()
+    }
+
+    /// The cheapest placement.
+    ///
+    /// # Errors
+    /// [`PlanError::TooManyPlans`].
+    pub fn solve(&self, algorithm: Algorithm) -> Result<Placed, PlanError> {
+        let problem = self.model.problem();
+        let Solution {
+            assignment,
+            cost,
+            bound,
+        } = match algorithm {
+            Algorithm::Exact => exact::solve(problem, Budget::default()),
+            Algorithm::Linearized => linearized::solve(problem),
+            Algorithm::Exhaustive => exhaustive::solve(problem, EXHAUSTIVE)
+                .ok_or(PlanError::TooManyPlans { limit: EXHAUSTIVE })?,
+        };
+        Ok(Placed {
+            nodes: self.model.read(&assignment),
+            cost: self.model.bytes(cost),
+            bound: self.model.bytes(bound),
+            all_axes: self.orders != Orders::Canonical,
+        })
+    }
 }
 
 /// The largest space in which no variable has too many values.

@@ -61,6 +61,7 @@ pub(crate) struct Model {
     entries: Vec<Entry>,
     /// One byte moved costs this much; what is below breaks ties.
     unit: u64,
+    keeps_some: bool,
 }
 
 impl Model {
@@ -84,6 +85,7 @@ impl Model {
             edges: Vec::new(),
             sources: Vec::new(),
             entries: Vec::new(),
+            keeps_some: false,
         };
         for (id, node) in graph.ids() {
             let (entry, source) = match &node.op {
@@ -99,6 +101,11 @@ impl Model {
     /// What to solve.
     pub fn problem(&self) -> &Problem {
         &self.problem
+    }
+
+    /// Did the predicate keep a layout of some vertex?
+    pub fn keeps_some(&self) -> bool {
+        self.keeps_some
     }
 
     /// Bytes of a cost of the problem.
@@ -146,6 +153,7 @@ struct Build<'a> {
     edges: Vec<Edge>,
     sources: Vec<Option<Source>>,
     entries: Vec<Entry>,
+    keeps_some: bool,
 }
 
 impl Build<'_> {
@@ -265,6 +273,7 @@ impl Build<'_> {
                 devices: self.lists.devices,
             })?;
         let kept: Vec<Layout> = all.all.iter().filter(|l| keep(id, l)).cloned().collect();
+        self.keeps_some |= !kept.is_empty();
         if kept.is_empty() || kept.len() == all.all.len() {
             return Ok(all);
         }
@@ -330,6 +339,7 @@ impl Build<'_> {
             problem,
             entries: self.entries,
             unit,
+            keeps_some: self.keeps_some,
         }
     }
 }

@@ -3,8 +3,17 @@ use crate::ein::Agg;
 use crate::graph::Pin;
 use crate::plan::samples::{Sample, ffn, matmul, transformer};
 
+fn solve(
+    graph: &BoundGraph,
+    devices: u32,
+    residency: Residency,
+    algorithm: Algorithm,
+) -> Result<Placed, PlanError> {
+    Search::new(graph, devices, residency, &keep_all)?.solve(algorithm)
+}
+
 fn exact(graph: &BoundGraph, devices: u32, residency: Residency) -> Placed {
-    solve(graph, devices, residency, Algorithm::Exact, &keep_all).unwrap()
+    solve(graph, devices, residency, Algorithm::Exact).unwrap()
 }
 
 fn parts<'a>(graph: &BoundGraph, placed: &'a Placed, name: &str) -> &'a [u32] {
@@ -59,7 +68,7 @@ fn the_optimum_is_that_of_enumeration() {
         for devices in [2, 3, 4] {
             for residency in [Residency::AsNeeded, Residency::Sharded] {
                 let found = exact(&graph, devices, residency);
-                let all = solve(&graph, devices, residency, Algorithm::Exhaustive, &keep_all);
+                let all = solve(&graph, devices, residency, Algorithm::Exhaustive);
                 assert_eq!(found.cost, all.unwrap().cost);
                 assert_eq!(found.cost, found.bound);
             }
@@ -74,7 +83,7 @@ fn pins_hold_or_are_refused() {
         let x = g.data("x", &[8, 8]);
         let y = g.pinned("y", "ij->i", &[x], Agg::SUM, vec![pin]);
         let graph = g.finish(y);
-        solve(&graph, 4, Residency::AsNeeded, Algorithm::Exact, &keep_all)
+        solve(&graph, 4, Residency::AsNeeded, Algorithm::Exact)
             .map(|p| p.nodes[1].join.clone().unwrap().parts)
     };
     assert_eq!(pinned(Pin::Whole), Ok(vec![1, 1]));
