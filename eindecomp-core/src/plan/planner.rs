@@ -113,7 +113,7 @@ pub fn plan(
 
 fn best(graph: &BoundGraph, devices: u32, options: &PlanOptions) -> Result<Plan, PlanError> {
     if options.objective == Objective::Communication {
-        return by_vectors(graph, devices, options);
+        return by_vectors(graph, devices, options, &Communication);
     }
     let search = Search::new(graph, devices, options.residency, &place::keep_all)?;
     let found = search.solve(options.algorithm)?;
@@ -134,19 +134,25 @@ fn best(graph: &BoundGraph, devices: u32, options: &PlanOptions) -> Result<Plan,
     Ok(plan)
 }
 
-/// Partition vectors by the model `communication`, placed so that the fewest bytes move.
-fn by_vectors(graph: &BoundGraph, devices: u32, options: &PlanOptions) -> Result<Plan, PlanError> {
-    let found = communication::plan(graph, devices, options.algorithm)?;
+/// The partition vectors of least cost under a model that sees no more, placed so that the fewest
+/// bytes move.
+fn by_vectors(
+    graph: &BoundGraph,
+    devices: u32,
+    options: &PlanOptions,
+    model: &dyn CostModel,
+) -> Result<Plan, PlanError> {
+    let found = communication::decompose(graph, devices, model, options.algorithm)?;
     let vectors = &found.vectors;
     let keep = |node: NodeId, join: &Layout| vectors[node.at()].as_ref() == Some(&join.parts);
     let search = Search::new(graph, devices, options.residency, &keep)?;
     let mut plan = evaluated(graph, devices, options, search.solve(Algorithm::Exact)?)?;
     for (id, _) in graph.ids() {
-        let columns = communication::columns(graph, id, vectors);
-        plan.nodes[id.at()].cost = columns.into_iter().sum();
+        let cost = |d: &Vec<u32>| model.vertex(graph, id, d);
+        plan.nodes[id.at()].cost = vectors[id.at()].as_ref().map_or(0, cost);
     }
     Ok(Plan {
-        model: Communication.name().into(),
+        model: model.name().into(),
         certificate: found.certificate,
         ..plan
     })
@@ -212,7 +218,7 @@ mod tests {
     use super::*;
     use crate::graph::testing::random_graph;
     use crate::plan::samples::{ffn, matmul, transformer};
-    use proptest::prelude::{prop_assert, prop_assert_eq, proptest};
+    use proptest::prelude::{prop_assert, proptest};
 
     #[test]
     fn plans_pass_their_rules_and_move_what_they_say() {
@@ -258,12 +264,9 @@ mod tests {
             prop_assert!(verify(&graph, &plan, &cluster).is_ok());
             prop_assert!(plan.certificate.is_optimal());
             let total: u128 = plan.nodes.iter().map(|n| n.cost).sum();
-            if placed {
-                prop_assert_eq!(total, plan.moved_bytes);
-                prop_assert!(total <= plan.certificate.cost);
-            } else {
-                prop_assert_eq!(total, plan.certificate.cost);
-            }
+            // JOIN and AGG of `communication`, whose certificate counts REPART too
+            prop_assert!(total <= plan.certificate.cost);
+            prop_assert!(!placed || total == plan.moved_bytes);
         }
     }
 

@@ -1,12 +1,10 @@
 //! Placement: the layout of every join and the owner of every tensor, so that the fewest bytes
 //! move (PLANNING 4).
 //!
-//! Files: `axes` (layouts as assignments of device axes), `canonical` (the placement of given
-//! partition vectors), `lists` (hash-consed holdings and
+//! Files: `axes` (layouts as assignments of device axes), `lists` (hash-consed holdings and
 //! tables), `model` (the labelling problem and how its solutions are read).
 
 mod axes;
-pub(crate) mod canonical;
 mod lists;
 mod model;
 
