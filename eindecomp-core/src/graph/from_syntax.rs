@@ -15,8 +15,8 @@ use crate::ein::dim::DimError;
 use crate::ein::{DType, Dim, EinSum, EinSumError, EinSumSpec, Value};
 use crate::syntax::ast::CmpOp;
 use crate::syntax::check::{
-    Argument, Block, Call, Callee, Checked, Expr, ExprKind, ForeignCall, LoopVar, Param,
-    ParamRole, Place, Stmt, Type,
+    Argument, Block, Call, Callee, Checked, Expr, ExprKind, ForeignCall, LoopVar, Param, ParamRole,
+    Place, Stmt, Type,
 };
 use crate::syntax::{Diag, check, parse_text};
 
@@ -218,7 +218,15 @@ pub fn block_graph(
     consts: &Consts,
 ) -> Result<EinGraph, Vec<LowerError>> {
     let (hosts, foreign) = (&Hosts::new(), &mut NoForeign);
-    block_graph_with(program, block, &mut Context { consts, hosts, foreign })
+    block_graph_with(
+        program,
+        block,
+        &mut Context {
+            consts,
+            hosts,
+            foreign,
+        },
+    )
 }
 
 /// [`block_graph`] with everything a block may need.
@@ -232,15 +240,26 @@ pub fn block_graph_with(
 ) -> Result<EinGraph, Vec<LowerError>> {
     let mut builder = GraphBuilder::new();
     let block = find(program, block)?;
-    let mut lower = Lower { program, context, builder: &mut builder };
-    let dims = block.dims.iter().map(|d| (d.clone(), Dim::sym(d.clone()))).collect();
+    let mut lower = Lower {
+        program,
+        context,
+        builder: &mut builder,
+    };
+    let dims = block
+        .dims
+        .iter()
+        .map(|d| (d.clone(), Dim::sym(d.clone())))
+        .collect();
     let frame = Frame::new(block, dims, String::new());
     let args = lower.inputs(&frame).map_err(|e| vec![e])?;
     let results = lower.block(block, frame.dims, args, String::new())?;
     let outputs = block.results.iter().zip(results);
-    let named: Result<Vec<()>, GraphError> =
-        outputs.map(|(result, node)| builder.output(result.name.clone(), node)).collect();
-    named.and_then(|_| builder.finish()).map_err(|e| vec![e.into()])
+    let named: Result<Vec<()>, GraphError> = outputs
+        .map(|(result, node)| builder.output(result.name.clone(), node))
+        .collect();
+    named
+        .and_then(|_| builder.finish())
+        .map_err(|e| vec![e.into()])
 }
 
 /// Appends the block to a graph, on the tensors `args`; `dims` are those that the arguments do not
@@ -256,8 +275,12 @@ pub fn append_block(
     args: &[Arg],
     dims: &BTreeMap<Arc<str>, Dim>,
 ) -> Result<Vec<NodeId>, Vec<LowerError>> {
-    let block = find(program, block)?;
-    let mut lower = Lower { program, context, builder };
+    let block = instance(program, block, builder, args)?;
+    let mut lower = Lower {
+        program,
+        context,
+        builder,
+    };
     let dims = lower.solve(block, args, dims)?;
     lower.block(block, dims, args.to_vec(), String::new())
 }
@@ -265,6 +288,36 @@ pub fn append_block(
 fn find<'p>(program: &'p Checked, name: &str) -> Result<&'p Block, Vec<LowerError>> {
     let found = program.block(name);
     found.ok_or_else(|| vec![LowerError::NoBlock(name.into())])
+}
+
+/// The block, or the instance of a rank-polymorphic one that has the ranks of the arguments.
+fn instance<'p>(
+    program: &'p Checked,
+    name: &str,
+    builder: &GraphBuilder,
+    args: &[Arg],
+) -> Result<&'p Block, Vec<LowerError>> {
+    let rank = |arg: &Arg| match arg {
+        Arg::Tensor(node) => builder.node(*node).map(|n| n.shape.len()),
+        _ => None,
+    };
+    let fits = |block: &&Block| {
+        let ranks = block
+            .params
+            .iter()
+            .map(|p| p.ty.tensor().map(|t| t.axes.len()));
+        block.params.len() == args.len() && ranks.eq(args.iter().map(rank))
+    };
+    let mut instances = program
+        .blocks
+        .iter()
+        .filter(|b| check::base_name(b.name.as_str()) == name);
+    match program.block(name) {
+        Some(block) => Ok(block),
+        None => instances
+            .find(fits)
+            .ok_or_else(|| vec![LowerError::NoBlock(name.into())]),
+    }
 }
 
 /// Builds blocks of one program.
@@ -287,7 +340,12 @@ struct Frame<'a> {
 impl<'a> Frame<'a> {
     fn new(block: &'a Block, dims: BTreeMap<Arc<str>, Dim>, prefix: String) -> Frame<'a> {
         let vars = block.body.as_ref().map_or(0, |b| b.vars.len());
-        Frame { block, dims, vars: vec![None; vars], prefix }
+        Frame {
+            block,
+            dims,
+            vars: vec![None; vars],
+            prefix,
+        }
     }
 }
 
@@ -301,7 +359,12 @@ impl<'a> Lower<'a, '_> {
     }
 
     fn inputs(&mut self, frame: &Frame<'a>) -> Result<Vec<Arg>, LowerError> {
-        frame.block.params.iter().map(|param| self.param(frame, param)).collect()
+        frame
+            .block
+            .params
+            .iter()
+            .map(|param| self.param(frame, param))
+            .collect()
     }
 
     fn param(&mut self, frame: &Frame<'a>, param: &Param) -> Result<Arg, LowerError> {
@@ -331,7 +394,11 @@ impl<'a> Lower<'a, '_> {
                 Ok(Arg::Tensor(self.builder.input(path, role, t.dtype, shape)?))
             }
             Type::Struct(s) => {
-                let fields = self.program.structure(&s.name).into_iter().flat_map(|s| &s.fields);
+                let fields = self
+                    .program
+                    .structure(&s.name)
+                    .into_iter()
+                    .flat_map(|s| &s.fields);
                 let typed = fields.filter_map(|field| {
                     let name = field.name.as_str();
                     Some((name, self.program.field_type(s, name)?))
@@ -369,7 +436,10 @@ impl<'a> Lower<'a, '_> {
             let first = first.map_or_else(String::new, Diag::to_string);
             return Err(vec![LowerError::Invalid { block, first }]);
         };
-        let missing = block.consts.keys().filter(|c| !self.context.consts.contains_key(*c));
+        let missing = block
+            .consts
+            .keys()
+            .filter(|c| !self.context.consts.contains_key(*c));
         let mut errors: Vec<LowerError> = missing.cloned().map(LowerError::MissingConst).collect();
         if !errors.is_empty() {
             return Err(errors);
@@ -396,7 +466,9 @@ impl<'a> Lower<'a, '_> {
                 _ => Err(LowerError::NoBlock(block.name.name.clone())),
             }
         });
-        results.collect::<Result<_, _>>().map_err(|e: LowerError| vec![e])
+        results
+            .collect::<Result<_, _>>()
+            .map_err(|e: LowerError| vec![e])
     }
 
     /// A number as a tensor of rank 0.
@@ -425,17 +497,15 @@ impl<'a> Lower<'a, '_> {
         spec: EinSumSpec,
         pins: Vec<super::Pin>,
     ) -> Result<NodeId, LowerError> {
-        let einsum = EinSum::new(spec)
-            .map_err(|source| LowerError::EinSum { statement: name.clone(), source })?;
+        let einsum = EinSum::new(spec).map_err(|source| LowerError::EinSum {
+            statement: name.clone(),
+            source,
+        })?;
         Ok(self.builder.einsum(name, einsum, pins)?)
     }
 
     /// Checks a condition, or leaves it for when the dims are bound.
-    fn clause(
-        &mut self,
-        frame: &Frame<'_>,
-        clause: &check::Clause,
-    ) -> Result<(), LowerError> {
+    fn clause(&mut self, frame: &Frame<'_>, clause: &check::Clause) -> Result<(), LowerError> {
         let cmp = match clause.cmp {
             CmpOp::Eq => Cmp::Eq,
             CmpOp::Le => Cmp::Le,
@@ -444,7 +514,10 @@ impl<'a> Lower<'a, '_> {
             CmpOp::Gt => Cmp::Gt,
             CmpOp::Ne => return Ok(()),
         };
-        let (left, right) = (self.dim(frame, &clause.left), self.dim(frame, &clause.right));
+        let (left, right) = (
+            self.dim(frame, &clause.left),
+            self.dim(frame, &clause.right),
+        );
         let block = &frame.block.name;
         let known = |d: &Dim| d.symbols().is_empty();
         if known(&left) && known(&right) {
@@ -459,7 +532,12 @@ impl<'a> Lower<'a, '_> {
             });
         }
         let origin = format!("{} in block `{block}`", clause.origin).into();
-        self.builder.clause(Clause { left, cmp, right, origin });
+        self.builder.clause(Clause {
+            left,
+            cmp,
+            right,
+            origin,
+        });
         Ok(())
     }
 
@@ -519,12 +597,14 @@ impl<'a> Lower<'a, '_> {
             .iter()
             .map(|arg| match arg {
                 Argument::Place(place) => self.place(frame, place),
-                Argument::Value(Expr { kind: ExprKind::Lit(value), .. }) => {
-                    Some(Arg::Value(*value))
-                }
-                Argument::Value(Expr { kind: ExprKind::Host(var), .. }) => {
-                    frame.vars[var.at()].clone()
-                }
+                Argument::Value(Expr {
+                    kind: ExprKind::Lit(value),
+                    ..
+                }) => Some(Arg::Value(*value)),
+                Argument::Value(Expr {
+                    kind: ExprKind::Host(var),
+                    ..
+                }) => frame.vars[var.at()].clone(),
                 Argument::Value(_) => None,
             })
             .collect();
@@ -532,11 +612,15 @@ impl<'a> Lower<'a, '_> {
         let results = match &call.callee {
             Callee::Local { name, dims } => {
                 let callee = find(self.program, name)?;
-                let dims =
-                    dims.iter().map(|(d, value)| (d.clone(), self.dim(frame, value))).collect();
+                let dims = dims
+                    .iter()
+                    .map(|(d, value)| (d.clone(), self.dim(frame, value)))
+                    .collect();
                 let first = call.targets.iter().flatten().next();
                 let vars = frame.block.body.as_ref().map(|b| &b.vars);
-                let target = first.zip(vars).map_or("_", |(var, vars)| &*vars[var.at()].name);
+                let target = first
+                    .zip(vars)
+                    .map_or("_", |(var, vars)| &*vars[var.at()].name);
                 let prefix = format!("{}{target}.", frame.prefix);
                 self.block(callee, dims, args, prefix)?
             }
@@ -559,9 +643,14 @@ impl<'a> Lower<'a, '_> {
         let mut arg = frame.vars[place.var.at()].clone()?;
         let mut ty = body.vars[place.var.at()].ty.clone();
         for field in &place.fields {
-            let (Arg::Struct(fields), Type::Struct(s)) = (arg, &ty) else { return None };
+            let (Arg::Struct(fields), Type::Struct(s)) = (arg, &ty) else {
+                return None;
+            };
             let structure = self.program.structure(&s.name)?;
-            let at = structure.fields.iter().position(|f| *f.name.name == **field)?;
+            let at = structure
+                .fields
+                .iter()
+                .position(|f| *f.name.name == **field)?;
             arg = fields.get(at)?.clone();
             ty = self.program.field_type(s, field)?;
         }

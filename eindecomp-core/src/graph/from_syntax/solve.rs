@@ -27,19 +27,32 @@ impl Lower<'_, '_> {
         let name = &block.name.name;
         if args.len() != block.params.len() {
             let (expected, given) = (block.params.len(), args.len());
-            return Err(vec![LowerError::Arity { block: name.clone(), expected, given }]);
+            return Err(vec![LowerError::Arity {
+                block: name.clone(),
+                expected,
+                given,
+            }]);
         }
         let consts = Frame::new(block, BTreeMap::new(), String::new());
         let (mut pairs, mut errors) = (Vec::new(), Vec::new());
         for (param, arg) in block.params.iter().zip(args) {
             let host = param.role == ParamRole::Host;
-            self.pair(&consts, &param.ty, arg, host, param.name.to_string(), &mut pairs, &mut errors);
+            self.pair(
+                &consts,
+                &param.ty,
+                arg,
+                host,
+                param.name.to_string(),
+                &mut pairs,
+                &mut errors,
+            );
         }
         let names: BTreeSet<&Arc<str>> = block.dims.iter().collect();
         let mut dims = given.clone();
         for pair in &pairs {
             if let Some(symbol) = pair.declared.as_symbol().filter(|s| names.contains(s)) {
-                dims.entry(symbol.clone()).or_insert_with(|| pair.actual.clone());
+                dims.entry(symbol.clone())
+                    .or_insert_with(|| pair.actual.clone());
             }
         }
         loop {
@@ -56,7 +69,10 @@ impl Lower<'_, '_> {
             }
         }
         for dim in block.dims.iter().filter(|d| !dims.contains_key(*d)) {
-            errors.push(LowerError::Undetermined { block: name.clone(), dim: dim.clone() });
+            errors.push(LowerError::Undetermined {
+                block: name.clone(),
+                dim: dim.clone(),
+            });
         }
         if !errors.is_empty() {
             return Err(errors);
@@ -79,9 +95,18 @@ impl Lower<'_, '_> {
             }
             let origin = format!("axis {} of `{}` of block `{name}`", pair.axis, pair.param);
             let (left, right, origin) = (expected, pair.actual, origin.into());
-            self.builder.clause(Clause { left, cmp: Cmp::Eq, right, origin });
+            self.builder.clause(Clause {
+                left,
+                cmp: Cmp::Eq,
+                right,
+                origin,
+            });
         }
-        if errors.is_empty() { Ok(dims) } else { Err(errors) }
+        if errors.is_empty() {
+            Ok(dims)
+        } else {
+            Err(errors)
+        }
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -115,11 +140,19 @@ impl Lower<'_, '_> {
                 }
                 for (axis, (declared, actual)) in t.axes.iter().zip(&node.shape).enumerate() {
                     let (declared, actual) = (self.dim(frame, declared), actual.clone());
-                    pairs.push(Pair { param: path.as_str().into(), axis, declared, actual });
+                    pairs.push(Pair {
+                        param: path.as_str().into(),
+                        axis,
+                        declared,
+                        actual,
+                    });
                 }
             }
             (Type::Struct(s), Arg::Struct(fields)) => {
-                let declared = self.program.structure(&s.name).map_or(&[][..], |s| &s.fields);
+                let declared = self
+                    .program
+                    .structure(&s.name)
+                    .map_or(&[][..], |s| &s.fields);
                 if declared.len() != fields.len() {
                     return wrong(format!("a struct of {} fields", fields.len()));
                 }
@@ -136,7 +169,15 @@ impl Lower<'_, '_> {
                     return wrong(format!("an array of {} elements", elements.len()));
                 }
                 for (at, arg) in elements.iter().enumerate() {
-                    self.pair(frame, element, arg, host, format!("{path}.{at}"), pairs, errors);
+                    self.pair(
+                        frame,
+                        element,
+                        arg,
+                        host,
+                        format!("{path}.{at}"),
+                        pairs,
+                        errors,
+                    );
                 }
             }
             (_, Arg::Tensor(_)) => wrong("a tensor".into()),

@@ -44,10 +44,14 @@ impl Vertex {
     }
 
     fn operand(&mut self, operand: Operand) -> Expr {
-        let at = self.operands.iter().position(|o| *o == operand).unwrap_or_else(|| {
-            self.operands.push(operand);
-            self.operands.len() - 1
-        });
+        let at = self
+            .operands
+            .iter()
+            .position(|o| *o == operand)
+            .unwrap_or_else(|| {
+                self.operands.push(operand);
+                self.operands.len() - 1
+            });
         Expr::Operand(at)
     }
 }
@@ -70,7 +74,9 @@ impl Lower<'_, '_> {
     ) -> Result<NodeId, LowerError> {
         let body = frame.block.body.as_ref();
         let target = body.map(|b| &b.vars[statement.target.at()]);
-        let dtype = target.and_then(|v| v.ty.tensor()).map_or(statement.value.dtype, |t| t.dtype);
+        let dtype = target
+            .and_then(|v| v.ty.tensor())
+            .map_or(statement.value.dtype, |t| t.dtype);
         let name = target.map_or("_", |v| &*v.name);
         let mut cx = Cx {
             statement,
@@ -83,7 +89,14 @@ impl Lower<'_, '_> {
             return self.reduction(frame, &mut cx, name, &statement.left, reduce, &[], dtype);
         }
         let mut vertex = self.start(frame, &cx, statement.left.iter().flatten());
-        let body = self.expr(frame, &mut cx, &mut vertex, &statement.value, Mode::Value, &mut vec![])?;
+        let body = self.expr(
+            frame,
+            &mut cx,
+            &mut vertex,
+            &statement.value,
+            Mode::Value,
+            &mut vec![],
+        )?;
         self.finish(&cx, name, vertex, &statement.left, None, body, dtype)
     }
 
@@ -96,7 +109,10 @@ impl Lower<'_, '_> {
         let mut vertex = Vertex::default();
         for id in indices {
             let Index { name, extent, .. } = &cx.statement.indices[id.at()];
-            vertex.labels.push(Label { name: name.clone(), extent: self.dim(frame, extent) });
+            vertex.labels.push(Label {
+                name: name.clone(),
+                extent: self.dim(frame, extent),
+            });
             vertex.indices.push(*id);
         }
         vertex
@@ -121,11 +137,23 @@ impl Lower<'_, '_> {
         }
         for (index, parts) in &cx.statement.split {
             if vertex.labels.iter().any(|l| l.name == *index) {
-                pins.push(Pin::Split(index.clone(), u32::try_from(*parts).unwrap_or(u32::MAX)));
+                pins.push(Pin::Split(
+                    index.clone(),
+                    u32::try_from(*parts).unwrap_or(u32::MAX),
+                ));
             }
         }
-        let Vertex { labels, operands, .. } = vertex;
-        let spec = EinSumSpec { labels, out, reduce, operands, body, dtype };
+        let Vertex {
+            labels, operands, ..
+        } = vertex;
+        let spec = EinSumSpec {
+            labels,
+            out,
+            reduce,
+            operands,
+            body,
+            dtype,
+        };
         self.vertex(name, spec, pins)
     }
 
@@ -148,28 +176,50 @@ impl Lower<'_, '_> {
         let mut vertex = self.start(frame, cx, indices);
         let filter = match &reduce.filter {
             None => None,
-            Some(f) => {
-                Some(self.expr(frame, cx, &mut vertex, f, Mode::Structure, &mut vec![])?)
-            }
+            Some(f) => Some(self.expr(frame, cx, &mut vertex, f, Mode::Structure, &mut vec![])?),
         };
         let mut inside: Vec<Guard> = reduce
             .filter
             .iter()
-            .map(|f| Guard { cond: f.clone(), holds: true })
+            .map(|f| Guard {
+                cond: f.clone(),
+                holds: true,
+            })
             .chain(guards.iter().cloned())
             .collect();
-        let mut body =
-            self.expr(frame, cx, &mut vertex, &reduce.body, Mode::Value, &mut inside)?;
+        let mut body = self.expr(
+            frame,
+            cx,
+            &mut vertex,
+            &reduce.body,
+            Mode::Value,
+            &mut inside,
+        )?;
         for guard in guards {
-            let cond =
-                self.expr(frame, cx, &mut vertex, &guard.cond, Mode::Structure, &mut vec![])?;
+            let cond = self.expr(
+                frame,
+                cx,
+                &mut vertex,
+                &guard.cond,
+                Mode::Structure,
+                &mut vec![],
+            )?;
             let dtype = reduce.body.dtype;
             let identity = Expr::Const(reduce.agg.identity(dtype), dtype);
-            let (yes, no) = if guard.holds { (body, identity) } else { (identity, body) };
+            let (yes, no) = if guard.holds {
+                (body, identity)
+            } else {
+                (identity, body)
+            };
             body = Expr::If(Box::new(cond), Box::new(yes), Box::new(no));
         }
         let labels = reduce.indices.iter().map(|i| vertex.label(*i)).collect();
-        let reduce = Reduce { agg: reduce.agg, labels, acc: reduce.acc, filter };
+        let reduce = Reduce {
+            agg: reduce.agg,
+            labels,
+            acc: reduce.acc,
+            filter,
+        };
         self.finish(cx, name, vertex, out, Some(reduce), body, dtype)
     }
 
@@ -187,18 +237,38 @@ impl Lower<'_, '_> {
     ) -> Result<NodeId, LowerError> {
         let acc = reduce.acc;
         let flat: Vec<Vec<IndexId>> = out.iter().flatten().map(|i| vec![*i]).collect();
-        let sum = check::Reduce { agg: Agg::SUM, ..reduce.clone() };
-        let sum = self.reduction(frame, cx, format!("{name}.sum").into(), &flat, &sum, guards, acc)?;
+        let sum = check::Reduce {
+            agg: Agg::SUM,
+            ..reduce.clone()
+        };
+        let sum = self.reduction(
+            frame,
+            cx,
+            format!("{name}.sum").into(),
+            &flat,
+            &sum,
+            guards,
+            acc,
+        )?;
         let mut vertex = self.start(frame, cx, out.iter().flatten());
         let index = |of: &Vec<IndexId>, vertex: &Vertex| {
-            of.iter().map(|i| Expr::Index(vertex.label(*i))).collect::<Vec<_>>()
+            of.iter()
+                .map(|i| Expr::Index(vertex.label(*i)))
+                .collect::<Vec<_>>()
         };
         let all: Vec<IndexId> = flat.iter().flatten().copied().collect();
-        let operand = Operand { node: sum, index: index(&all, &vertex), otherwise: None };
+        let operand = Operand {
+            node: sum,
+            index: index(&all, &vertex),
+            otherwise: None,
+        };
         let total = vertex.operand(operand);
         let count = match &reduce.filter {
             None => {
-                let extents = reduce.indices.iter().map(|i| &cx.statement.indices[i.at()].extent);
+                let extents = reduce
+                    .indices
+                    .iter()
+                    .map(|i| &cx.statement.indices[i.at()].extent);
                 Expr::Dim(self.dim(frame, &Dim::product(extents)))
             }
             Some(filter) => {
@@ -207,7 +277,11 @@ impl Lower<'_, '_> {
                 let kept: Vec<IndexId> = all.iter().copied().filter(|i| used.contains(i)).collect();
                 let axes: Vec<Vec<IndexId>> = kept.iter().map(|i| vec![*i]).collect();
                 let span = filter.span;
-                let one = check::Expr { kind: ExprKind::Lit(Value::Int(1)), dtype: DType::I64, span };
+                let one = check::Expr {
+                    kind: ExprKind::Lit(Value::Int(1)),
+                    dtype: DType::I64,
+                    span,
+                };
                 let ones = check::Reduce {
                     agg: Agg::SUM,
                     body: one,
@@ -216,7 +290,11 @@ impl Lower<'_, '_> {
                 };
                 let name = format!("{name}.count").into();
                 let node = self.reduction(frame, cx, name, &axes, &ones, &[], DType::I64)?;
-                let operand = Operand { node, index: index(&kept, &vertex), otherwise: None };
+                let operand = Operand {
+                    node,
+                    index: index(&kept, &vertex),
+                    otherwise: None,
+                };
                 vertex.operand(operand)
             }
         };
@@ -243,16 +321,20 @@ impl Lower<'_, '_> {
             },
             ExprKind::Index(index) => Expr::Index(vertex.label(*index)),
             ExprKind::Dim(dim) => Expr::Dim(self.dim(frame, dim)),
-            ExprKind::Cast(inner) => {
-                Expr::Cast(dtype, Box::new(self.expr(frame, cx, vertex, inner, mode, guards)?))
-            }
+            ExprKind::Cast(inner) => Expr::Cast(
+                dtype,
+                Box::new(self.expr(frame, cx, vertex, inner, mode, guards)?),
+            ),
             ExprKind::Call(function, args) => {
                 let depth = guards.len();
                 let mut made = Vec::new();
                 for arg in args {
                     made.push(self.expr(frame, cx, vertex, arg, mode, guards)?);
                     if *function == ScalarFn::AND {
-                        guards.push(Guard { cond: arg.clone(), holds: true });
+                        guards.push(Guard {
+                            cond: arg.clone(),
+                            holds: true,
+                        });
                     }
                 }
                 guards.truncate(depth);
@@ -260,10 +342,16 @@ impl Lower<'_, '_> {
             }
             ExprKind::If(cond, a, b) => {
                 let test = self.expr(frame, cx, vertex, cond, Mode::Structure, guards)?;
-                guards.push(Guard { cond: (**cond).clone(), holds: true });
+                guards.push(Guard {
+                    cond: (**cond).clone(),
+                    holds: true,
+                });
                 let yes = self.expr(frame, cx, vertex, a, mode, guards)?;
                 guards.pop();
-                guards.push(Guard { cond: (**cond).clone(), holds: false });
+                guards.push(Guard {
+                    cond: (**cond).clone(),
+                    holds: false,
+                });
                 let no = self.expr(frame, cx, vertex, b, mode, guards)?;
                 guards.pop();
                 Expr::If(Box::new(test), Box::new(yes), Box::new(no))
@@ -272,7 +360,11 @@ impl Lower<'_, '_> {
             ExprKind::Reduce(reduce) => {
                 let (node, out) = self.float(frame, cx, vertex, reduce, guards, dtype)?;
                 let index = out.iter().map(|i| Expr::Index(vertex.label(*i))).collect();
-                vertex.operand(Operand { node, index, otherwise: None })
+                vertex.operand(Operand {
+                    node,
+                    index,
+                    otherwise: None,
+                })
             }
         })
     }
@@ -300,7 +392,10 @@ impl Lower<'_, '_> {
             Some(Arg::Value(value)) => return Ok(self.literal(value, dtype, mode)),
             _ => return Err(LowerError::NoBlock(frame.block.name.name.clone())),
         };
-        let shape = self.builder.node(node).map_or_else(Vec::new, |n| n.shape.clone());
+        let shape = self
+            .builder
+            .node(node)
+            .map_or_else(Vec::new, |n| n.shape.clone());
         let mut index = Vec::new();
         for (sub, axis) in read.subs.iter().zip(&shape) {
             index.push(match sub {
@@ -311,17 +406,15 @@ impl Lower<'_, '_> {
                 }
             });
         }
-        Ok(vertex.operand(Operand { node, index, otherwise: read.otherwise }))
+        Ok(vertex.operand(Operand {
+            node,
+            index,
+            otherwise: read.otherwise,
+        }))
     }
 
     /// `(h, e)` as `h*E + e`.
-    fn merged(
-        &self,
-        frame: &Frame<'_>,
-        cx: &Cx<'_>,
-        vertex: &Vertex,
-        members: &[IndexId],
-    ) -> Expr {
+    fn merged(&self, frame: &Frame<'_>, cx: &Cx<'_>, vertex: &Vertex, members: &[IndexId]) -> Expr {
         let mut at: Option<Expr> = None;
         for id in members {
             let index = Expr::Index(vertex.label(*id));
@@ -360,8 +453,12 @@ impl Lower<'_, '_> {
         free(&reduce.body, &mut used);
         reduce.filter.iter().for_each(|f| free(f, &mut used));
         guards.iter().for_each(|g| free(&g.cond, &mut used));
-        let out: Vec<IndexId> =
-            vertex.indices.iter().copied().filter(|i| used.contains(i)).collect();
+        let out: Vec<IndexId> = vertex
+            .indices
+            .iter()
+            .copied()
+            .filter(|i| used.contains(i))
+            .collect();
         cx.parts += 1;
         let name = format!("{}.{}{}", cx.name, reduce.agg, cx.parts).into();
         let axes: Vec<Vec<IndexId>> = out.iter().map(|i| vec![*i]).collect();

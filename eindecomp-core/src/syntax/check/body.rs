@@ -7,6 +7,7 @@ use super::extents;
 use super::names::nearest;
 use super::prove::{Equality, Facts};
 use super::ranges;
+use super::rank;
 use super::tree::{
     Block, Body, Checked, Clause, IndexId, LoopVar, Origin, ParamRole, Place, Statement, Stmt,
     TensorType, Type, Var, VarId, Warning,
@@ -44,7 +45,7 @@ impl<'a> Items<'a> {
             match item {
                 Item::Struct(s) => drop(items.structs.insert(name, s)),
                 Item::ScalarFn(f) => drop(items.scalars.insert(name, f)),
-                Item::Block(_) => drop(items.blocks.insert(name)),
+                Item::Block(_) => drop(items.blocks.insert(rank::base(name))),
                 Item::Agg(_) | Item::Extern(_) => {}
             }
         }

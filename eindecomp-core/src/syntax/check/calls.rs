@@ -8,6 +8,7 @@ use super::dtype::{fix, flex};
 use super::expr::StmtCx;
 use super::names::nearest;
 use super::prove::Equality;
+use super::rank;
 use super::tree::{
     Argument, Block, Call, Callee, Clause, Expr, ExprKind, ForeignCall, Origin, ParamRole, Stmt,
     TensorType, Type, VarId,
@@ -234,8 +235,9 @@ impl BodyCx<'_> {
 
     fn local_call(&mut self, name: &str, path: &ast::Path, args: &[ast::Expr]) -> Option<Made> {
         let made = self.arguments(args);
-        let callee = self.items.checked.block(name)?.clone();
         let mut made = made?;
+        let types: Vec<&Type> = made.iter().map(|(_, ty)| ty).collect();
+        let callee = self.callee(name, &types, path)?;
         if made.len() != callee.params.len() {
             let wanted = callee.params.len();
             let text = format!(
@@ -290,14 +292,34 @@ impl BodyCx<'_> {
             .map(|r| r.ty.substitute(&dims))
             .collect();
         let arguments = made.into_iter().map(|(argument, _)| argument).collect();
-        Some((
-            Callee::Local {
-                name: name.into(),
-                dims,
-            },
-            arguments,
-            results,
-        ))
+        let name = callee.name.name.clone();
+        Some((Callee::Local { name, dims }, arguments, results))
+    }
+
+    /// The block called `name`, or its instance that has the ranks of the arguments. `None` says
+    /// nothing if its signature is wrong.
+    fn callee(&mut self, name: &str, args: &[&Type], path: &ast::Path) -> Option<Block> {
+        let checked = self.items.checked;
+        if let Some(block) = checked.block(name) {
+            return Some(block.clone());
+        }
+        let instances =
+            || (0..=rank::MAX_REST).filter_map(|k| checked.block(&rank::instance_name(name, k)));
+        let first = instances().next()?;
+        let rank_of = |ty: &Type| ty.tensor().map(|t| t.axes.len());
+        let fits = |block: &&Block| {
+            let ranks = block.params.iter().map(|p| rank_of(&p.ty));
+            block.params.len() == args.len() && ranks.eq(args.iter().map(|ty| rank_of(ty)))
+        };
+        let found = instances().find(fits);
+        if found.is_none() && first.params.len() == args.len() {
+            let text =
+                format!("no number of axes for the `..` of block `{name}` fits these arguments");
+            self.errors
+                .push(Diag::new(Code::CallExtent, path.span, text));
+            return None;
+        }
+        Some(found.unwrap_or(first).clone())
     }
 
     /// Kind, dtype and rank of an argument; a literal takes the parameter's dtype.
@@ -320,7 +342,8 @@ impl BodyCx<'_> {
         if param.role == ParamRole::Host && matches!(argument, Argument::Place(_)) {
             let message = format!(
                 "`{}` of block `{}` is `#[host]`, so it takes a literal or host value",
-                param.name, callee.name
+                param.name,
+                rank::base(callee.name.as_str())
             );
             self.errors
                 .push(Diag::new(Code::Argument, text.span, message));
@@ -331,7 +354,9 @@ impl BodyCx<'_> {
         }
         let message = format!(
             "`{}` of block `{}` is `{}`, but this argument is `{ty}`",
-            param.name, callee.name, param.ty
+            param.name,
+            rank::base(callee.name.as_str()),
+            param.ty
         );
         let diag = Diag::new(Code::Argument, text.span, message);
         self.errors
@@ -377,7 +402,7 @@ impl BodyCx<'_> {
         if let Some(missing) = callee.dims.iter().find(|d| !dims.contains_key(*d)) {
             let text = format!(
                 "dim `{missing}` of block `{}` does not follow from the arguments",
-                callee.name
+                rank::base(callee.name.as_str())
             );
             let diag = Diag::new(Code::CallExtent, path.span, text);
             self.errors
@@ -388,7 +413,7 @@ impl BodyCx<'_> {
         let mut wrong = false;
         for (axis, actual, what, span) in &pairs {
             let expected = axis.substitute(&of);
-            let text = format!("{what} of block `{}`", callee.name);
+            let text = format!("{what} of block `{}`", rank::base(callee.name.as_str()));
             if matches!(self.equal(&expected, actual, &text, *span), Equality::Equal) {
                 continue;
             }
@@ -398,7 +423,7 @@ impl BodyCx<'_> {
             };
             let text = format!(
                 "{what} of block `{}` is {shown}, but this argument's is `{actual}`",
-                callee.name
+                rank::base(callee.name.as_str())
             );
             self.errors.push(Diag::new(Code::CallExtent, *span, text));
             wrong = true;

@@ -3,6 +3,7 @@
 //! Every error has a place and a code; what follows from an error is not reported again: the
 //! variable it would have defined is poisoned.
 //!
+//! * `rank`: a block with `dim ..L` as one block per rank;
 //! * `types`: extents as polynomials, structs, signatures;
 //! * `body`: statements and variables; `calls`: blocks calling blocks;
 //! * `expr`, `access`, `reduce`: expressions; `dtype`: their element types;
@@ -17,12 +18,15 @@ mod extents;
 mod names;
 mod prove;
 mod ranges;
+mod rank;
 mod reduce;
 mod tree;
 mod types;
 
 #[cfg(feature = "plan")]
 pub(crate) use calls::solve_linear;
+#[cfg(feature = "plan")]
+pub(crate) use rank::base as base_name;
 pub use tree::*;
 
 use std::collections::BTreeSet;
@@ -31,8 +35,9 @@ use super::ast;
 use super::ast::{Item, Program, StmtKind};
 use super::diag::{Code, Diag};
 
-/// Checks a program.
+/// Checks a program. A block `f` with `dim ..L` gives the blocks `f/0`, `f/1`, … up to six axes.
 pub fn check_program(program: &Program) -> Checked {
+    let program = &rank::expand(program);
     let mut checked = Checked::default();
     types::items(program, &mut checked);
     let blocks: Vec<&ast::Block> = program
@@ -54,8 +59,10 @@ pub fn check_program(program: &Program) -> Checked {
         let items = body::Items::of(program, &checked);
         let (done, errors, warnings) = body::check(block, &checked.blocks[at], &items);
         checked.blocks[at] = done;
-        checked.errors.extend(errors);
-        checked.warnings.extend(warnings);
+        if rank::is_shown(block.head.name.as_str()) {
+            checked.errors.extend(errors);
+            checked.warnings.extend(warnings);
+        }
     }
     checked.errors.sort_by_key(|diag| (diag.primary, diag.code));
     checked.errors.dedup();
@@ -73,7 +80,7 @@ fn callees_first<'a>(blocks: &[&'a ast::Block], errors: &mut Vec<Diag>) -> Vec<&
             let mut names = BTreeSet::new();
             called(&block.stmts, &mut names);
             (0..blocks.len())
-                .filter(|&i| names.contains(blocks[i].head.name.as_str()))
+                .filter(|&i| names.contains(rank::base(blocks[i].head.name.as_str())))
                 .collect()
         })
         .collect();
@@ -97,7 +104,7 @@ fn callees_first<'a>(blocks: &[&'a ast::Block], errors: &mut Vec<Diag>) -> Vec<&
     for at in left {
         let name = &blocks[at].head.name;
         if reaches(at) {
-            let text = format!("block `{name}` calls itself");
+            let text = format!("block `{}` calls itself", rank::base(name.as_str()));
             errors.push(Diag::new(Code::Recursion, name.span, text));
         }
     }

@@ -193,7 +193,7 @@ pub(super) fn reserved(name: &Ident, errors: &mut Vec<Diag>) -> bool {
 pub(super) fn items(program: &ast::Program, out: &mut Checked) {
     let mut names = Once::default();
     for item in &program.items {
-        names.add(&item.head().name, "the item", &mut out.errors);
+        names.add(&item.head().name, "item", &mut out.errors);
         match item {
             Item::Agg(agg) => {
                 out.errors.push(not_yet(
@@ -268,7 +268,10 @@ fn generic_dims(generics: &[Generic], errors: &mut Vec<Diag>) -> Option<(Vec<Arc
                 }
             }
             Generic::Rest(name) => {
-                errors.push(not_yet(name.span, "rank polymorphism (`..`)"));
+                errors.push(not_yet(
+                    name.span,
+                    "more than one `..`, or one in a struct,",
+                ));
                 known = false;
             }
             Generic::Dtype(name, _) => {
