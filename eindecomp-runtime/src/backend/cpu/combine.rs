@@ -163,10 +163,19 @@ impl<T: Lane, F: Fold<T>> Loop for Tree<'_, T, F> {
             let mut count = srcs.len();
             while count > 1 {
                 for to in 0..count / 2 {
-                    for i in 0..n {
-                        let (a, b) = (2 * to * LANES + i, (2 * to + 1) * LANES + i);
-                        let folded = self.fold.pair::<FMA>(self.buffer[a], self.buffer[b]);
-                        self.buffer[to * LANES + i] = folded;
+                    // Pair 2·to, 2·to + 1 goes to place `to`, which is before both or the first.
+                    let (done, rest) = self.buffer.split_at_mut((2 * to + 1) * LANES);
+                    let b = &rest[..n];
+                    if to == 0 {
+                        for (a, &b) in done[..n].iter_mut().zip(b) {
+                            *a = self.fold.pair::<FMA>(*a, b);
+                        }
+                    } else {
+                        let (out, a) = done.split_at_mut(2 * to * LANES);
+                        let out = &mut out[to * LANES..][..n];
+                        for ((out, &a), &b) in out.iter_mut().zip(&a[..n]).zip(b) {
+                            *out = self.fold.pair::<FMA>(a, b);
+                        }
                     }
                 }
                 if count % 2 == 1 {

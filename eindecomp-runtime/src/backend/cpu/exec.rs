@@ -19,13 +19,22 @@ pub(super) trait Lane: Copy + PartialOrd + Default + 'static {
     fn to_f64(self) -> f64;
     fn to_f32(self) -> f32;
     fn to_i64(self) -> i64;
+    /// Rounded once.
+    fn to_bf16(self) -> bf16 {
+        bf16::from_f64(self.to_f64())
+    }
+    /// Rounded once.
+    fn to_f16(self) -> f16 {
+        f16::from_f64(self.to_f64())
+    }
     fn from_value(v: Value) -> Self;
     fn file(registers: &mut Registers) -> &mut Vec<Self>;
 }
 
 macro_rules! lane {
-    ($t:ident, $field:ident, |$v:ident| $value:expr, |$x:ident| $from:expr) => {
+    ($t:ident, $field:ident, |$v:ident| $value:expr, |$x:ident| $from:expr $(, $own:item)*) => {
         impl Lane for $t {
+            $($own)*
             #[inline(always)]
             fn from_f64($x: f64) -> $t {
                 $from
@@ -60,12 +69,34 @@ macro_rules! lane {
         }
     };
 }
-lane!(f32, f32, |v| v.as_f64() as f32, |x| x as f32);
+lane!(
+    f32,
+    f32,
+    |v| v.as_f64() as f32,
+    |x| x as f32,
+    #[inline(always)]
+    fn to_bf16(self) -> bf16 {
+        round_bf16(self)
+    },
+    fn to_f16(self) -> f16 {
+        f16::from_f32(self)
+    }
+);
 lane!(f64, f64, |v| v.as_f64(), |x| x as f64);
 lane!(i64, i64, |v| v.as_i64(), |x| x as i64);
 lane!(u8, bool, |v| v.as_bool().into(), |x| u8::from(
     x as f64 != 0.0
 ));
+
+/// To nearest, ties to even; straight-line code, which vectorises.
+#[inline(always)]
+fn round_bf16(x: f32) -> bf16 {
+    let bits = x.to_bits();
+    let odd = (bits >> 16) & 1;
+    let rounded = (bits.wrapping_add(0x7fff + odd) >> 16) as u16;
+    let quiet = (bits >> 16) as u16 | 0x40;
+    bf16::from_bits(if x.is_nan() { quiet } else { rounded })
+}
 
 /// The registers of a program, [`LANES`] lanes each.
 #[derive(Debug, Default)]
@@ -262,7 +293,7 @@ fn cast(regs: &mut Registers, to: DType, src: Reg, dst: Reg, n: usize) {
     }
     match (src.kind, dst.kind) {
         (Kind::F32, Kind::F32) => match to {
-            DType::BF16 => each!(f32, |x| bf16::from_f32(x).to_f32()),
+            DType::BF16 => each!(f32, |x| round_bf16(x).to_f32()),
             DType::F16 => each!(f32, |x| f16::from_f32(x).to_f32()),
             _ => each!(f32, |x| x),
         },

@@ -12,6 +12,10 @@ fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 /// 1.5 · 2^23: adding it rounds to an integer, which is then in the low bits.
 const ROUND: f32 = 12_582_912.0;
 
+/// ln 2 in two parts, the first so short that its products with exponents are exact.
+const LN2_HIGH: f32 = 355.0 / 512.0;
+const LN2_LOW: f32 = -2.121_944_4e-4;
+
 #[inline(always)]
 pub(super) fn exp<const FMA: bool>(x: f32) -> f32 {
     // Outside, the result is 0 or inf whatever x is; comparisons let NaN through.
@@ -19,9 +23,8 @@ pub(super) fn exp<const FMA: bool>(x: f32) -> f32 {
     let x = if x < -105.0 { -105.0 } else { x };
     let shifted = fma::<FMA>(x, std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
-    // ln 2 in two parts, the first with trailing zeros.
-    let r = fma::<FMA>(n, -0.693_359_375, x);
-    let r = fma::<FMA>(n, 2.121_944_4e-4, r);
+    let r = fma::<FMA>(n, -LN2_HIGH, x);
+    let r = fma::<FMA>(n, -LN2_LOW, r);
     let mut p = 1.987_569_1e-4;
     for c in [
         1.398_2e-3,
@@ -58,13 +61,13 @@ pub(super) fn ln<const FMA: bool>(x: f32) -> f32 {
         -1.666_805_7e-1,
         2.000_071_5e-1,
         -2.499_999_4e-1,
-        3.333_333_1e-1,
+        3.333_333e-1,
     ] {
         p = fma::<FMA>(p, m, c);
     }
-    let y = fma::<FMA>(e, -2.121_944_4e-4, p * m * z);
+    let y = fma::<FMA>(e, LN2_LOW, p * m * z);
     let y = fma::<FMA>(z, -0.5, y) + m;
-    let y = fma::<FMA>(e, 0.693_359_375, y);
+    let y = fma::<FMA>(e, LN2_HIGH, y);
     let y = if x == f32::INFINITY { x } else { y };
     let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
     if x < 0.0 || x.is_nan() { f32::NAN } else { y }
@@ -83,12 +86,7 @@ pub(super) fn ln_1p<const FMA: bool>(x: f32) -> f32 {
 pub(super) fn tanh<const FMA: bool>(x: f32) -> f32 {
     let z = x * x;
     let mut p = -5.704_988_7e-3;
-    for c in [
-        2.063_908_9e-2,
-        -5.373_971_6e-2,
-        1.333_144_2e-1,
-        -3.333_328_2e-1,
-    ] {
+    for c in [2.063_909e-2, -5.373_971_6e-2, 1.333_144_2e-1, -3.333_328e-1] {
         p = fma::<FMA>(p, z, c);
     }
     let small = fma::<FMA>(p * z, x, x);

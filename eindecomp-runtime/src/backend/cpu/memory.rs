@@ -81,8 +81,8 @@ pub(super) unsafe fn write<T: Lane>(view: &ViewMut, at: i64, step: i64, src: &[T
         match view.dtype() {
             DType::F64 => write_as(ptr, at, step, src, T::to_f64),
             DType::F32 => write_as(ptr, at, step, src, T::to_f32),
-            DType::BF16 => write_as(ptr, at, step, src, |x| bf16::from_f64(x.to_f64())),
-            DType::F16 => write_as(ptr, at, step, src, |x| f16::from_f64(x.to_f64())),
+            DType::BF16 => write_as(ptr, at, step, src, T::to_bf16),
+            DType::F16 => write_as(ptr, at, step, src, T::to_f16),
             DType::I64 => write_as(ptr, at, step, src, T::to_i64),
             DType::I32 => write_as(ptr, at, step, src, |x| x.to_i64() as i32),
             DType::U32 => write_as(ptr, at, step, src, |x| x.to_i64() as u32),

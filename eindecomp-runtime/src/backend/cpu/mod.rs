@@ -254,8 +254,7 @@ impl Kernel {
                 .run(
                     tile,
                     out,
-                    reads,
-                    &self.shapes,
+                    (reads, &self.shapes),
                     write,
                     slots,
                     &mut scratch.work,

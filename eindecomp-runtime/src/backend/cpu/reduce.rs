@@ -227,6 +227,34 @@ impl<T: Lane> Fold<T> for Position {
             Fold::<T>::value::<FMA>(self, state, later.0, later.1);
         }
     }
+    /// The extremum first, in lanes, then where it is: the index of each value is not carried along.
+    #[inline(always)]
+    fn run<const FMA: bool>(self, state: &mut (T, i64), values: &mut [T], index: i64) {
+        const WIDTH: usize = 16;
+        let Some(&first) = values.first() else { return };
+        let better = |a: T, b: T| {
+            if self.least {
+                math::min(a, b)
+            } else {
+                math::max(a, b)
+            }
+        };
+        let mut lanes = [first; WIDTH];
+        let parts = values.chunks_exact(WIDTH);
+        let rest = parts.remainder();
+        for part in parts {
+            for (a, &b) in lanes.iter_mut().zip(part) {
+                *a = better(*a, b);
+            }
+        }
+        let best = lanes.iter().chain(rest).fold(first, |a, &b| better(a, b));
+        if state.1 < 0 || self.replaces(state.0, best) {
+            #[expect(clippy::eq_op, reason = "only NaN differs from itself")]
+            let same = |x: &T| *x == best || (best != best && *x != *x);
+            let at = values.iter().position(same).unwrap_or(0);
+            *state = (best, index + at as i64);
+        }
+    }
     /// Selections are not split, so that there is nothing to pair; the earlier range stands.
     #[inline(always)]
     fn pair<const FMA: bool>(self, a: T, _: T) -> T {

@@ -52,13 +52,13 @@ struct Bound<'a> {
 const OUT: usize = 0;
 
 impl Vector {
-    /// Runs one tile. `out` walks the output's window; the windows cover the tile's footprints.
+    /// Runs one tile. `out` walks the output's window; the operands' windows, beside the shapes of
+    /// the operands, cover the tile's footprints.
     pub(super) fn run(
         &self,
         tile: &Region,
         out: Walk,
-        reads: &[View],
-        shapes: &[Vec<usize>],
+        (reads, shapes): (&[View], &[Vec<usize>]),
         write: &ViewMut,
         slots: &[Value],
         work: &mut Work,

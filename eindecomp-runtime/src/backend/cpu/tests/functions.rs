@@ -15,6 +15,16 @@ fn ulps(name: &str) -> f64 {
     }
 }
 
+/// Errors below this are none: sigmoid is 0 where e^-x is infinite; the fit of erfc behind gelu is
+/// relative to 1, where an f32 erf in the table's own formula would be off by 1e-7.
+fn nothing(name: &str) -> f64 {
+    match name {
+        "sigmoid" | "silu" => 1e-36,
+        "gelu" | "gelu_tanh" => 2e-8,
+        _ => f64::from(f32::MIN_POSITIVE) * f64::from(f32::EPSILON),
+    }
+}
+
 fn grid() -> Vec<f64> {
     let mut grid = vec![
         f64::NAN,
@@ -106,14 +116,12 @@ fn every_function_on_a_grid() {
                 if g == want || (g.is_nan() && want.is_nan()) {
                     continue;
                 }
-                let error =
-                    (g - exact).abs() / (exact.abs() * epsilon + f64::from(f32::MIN_POSITIVE));
+                let error = ((g - exact).abs() - nothing(row.name)) / (exact.abs() * epsilon);
                 if !(error <= worst.0) {
                     worst = (error, at[0], g, exact);
                 }
             }
             let (error, x, g, w) = worst;
-            eprintln!("{} {dtype}: {error:.2} at {x}: {g}, exact {w}", row.name);
             assert!(
                 error <= bound,
                 "{} {dtype}: {error} ulps at {x}: {g}, not {w}",
