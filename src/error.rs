@@ -58,6 +58,9 @@ pub enum Error {
     /// Mistakes in the composition of a graph.
     #[error(transparent)]
     Composition(#[from] crate::CompositionErrors),
+    /// A pass that broke a rule of the graph: a bug of this crate.
+    #[error(transparent)]
+    Pass(#[from] eindecomp_core::pass::PassError),
     /// A graph that cannot be planned as asked.
     #[error(transparent)]
     Plan(#[from] eindecomp_core::plan::planner::PlanError),

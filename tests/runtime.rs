@@ -1,0 +1,67 @@
+//! Random graphs × devices × planners × memory modes ≡ reference, bit for bit (the data are small
+//! whole numbers), with measured bytes = planned bytes.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use eindecomp_core::graph::testing::random_graph;
+use eindecomp_core::plan::planner::{Objective, PlanOptions, plan};
+use eindecomp_core::plan::{Cluster, Residency};
+use eindecomp_core::reference;
+use eindecomp_core::task::lower::lower;
+use eindecomp_core::task::verify::verify;
+use eindecomp_runtime::{Executor, MemoryMode, Tensor, Workers};
+use proptest::prelude::*;
+use support::{to_reference, to_runtime};
+
+fn check(seed: u64, statements: usize, devices: u32, options: &PlanOptions, mode: MemoryMode) {
+    let sample = random_graph(seed, statements);
+    let graph = Arc::new(sample.bound());
+    let want = reference::run(&graph, &sample.inputs);
+    let plan = plan(&graph, &Cluster::cpus(devices), options).expect("a plan");
+    let tasks = lower(&graph, &plan).expect("tasks");
+    verify(&graph, &plan, &tasks).expect("sound tasks");
+    let workers = Arc::new(Workers::new(2).expect("workers"));
+    let mut executor = Executor::new(graph.clone(), Arc::new(tasks), workers, mode).expect("an executor");
+    let all: BTreeMap<String, Tensor> = sample.inputs.iter().map(|(n, t)| (n.to_string(), to_runtime(t))).collect();
+    let weight = |name: &str| {
+        let input = graph.nodes().iter().find(|n| n.role().is_some() && &*n.name == name);
+        input.is_some_and(|n| n.role() != Some(eindecomp_core::graph::Role::Data))
+    };
+    let (weights, data): (BTreeMap<_, _>, BTreeMap<_, _>) = all.into_iter().partition(|(n, _)| weight(n));
+    executor.load(&weights).expect("weights");
+    for run in 0..2 {
+        let got = executor.run(&data, false);
+        match (&want, got) {
+            (Ok(want), Ok((got, trace))) => {
+                let got: Vec<_> = got.iter().map(to_reference).collect();
+                assert_eq!(&got, want, "run {run} of\n{}", graph.graph());
+                assert_eq!(u128::from(trace.traffic.moved().total()), plan.moved_bytes);
+            }
+            (Err(_), Err(_)) => {}
+            (want, got) => panic!("reference {want:?}, runtime {got:?}\n{}", graph.graph()),
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn any_plan_gives_the_reference_bits(
+        seed: u64,
+        statements in 1..6usize,
+        devices in prop::sample::select(vec![1u32, 2, 3, 4, 6, 8]),
+        paper: bool,
+        sharded: bool,
+        private: bool,
+    ) {
+        let objective = if paper { Objective::Communication } else { Objective::Placed };
+        let residency = if sharded { Residency::Sharded } else { Residency::AsNeeded };
+        let mode = if private { MemoryMode::Private } else { MemoryMode::Shared };
+        let options = PlanOptions { objective, residency, ..PlanOptions::default() };
+        check(seed, statements, devices, &options, mode);
+    }
+}
