@@ -1,1 +1,5 @@
 //! The `ein!` macro.
+#![forbid(unsafe_code)]
+
+mod report;
+mod tokens;

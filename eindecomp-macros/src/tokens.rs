@@ -1,0 +1,170 @@
+//! Rust's tokens to the language's: the flat list, and the way back from its spans to Rust's.
+
+use eindecomp_core::syntax::token::{Builder, Delim, Span, TokenBuffer};
+use eindecomp_core::syntax::{Code, Diag};
+use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
+
+/// Groups may nest this deep; the parser's own limit is lower.
+const MAX_GROUPS: usize = 400;
+
+/// The tokens of one `ein!`. A span of the language counts Rust tokens in this list.
+pub struct Source {
+    spans: Vec<proc_macro2::Span>,
+}
+
+impl Source {
+    /// Flattens a token stream; the errors are those of its nesting.
+    pub fn read(stream: TokenStream) -> (Source, TokenBuffer, Vec<Diag>) {
+        let mut flat = Flat {
+            spans: Vec::new(),
+            out: Builder::new(),
+        };
+        flat.stream(stream, 0);
+        let end = flat.spans.len() as u32;
+        let (buffer, diags) = flat.out.finish(Span::new(end, end));
+        (Source { spans: flat.spans }, buffer, diags)
+    }
+
+    /// Rust's spans of the first and last token that `span` covers; past the end, of the last
+    /// token there is.
+    pub fn ends(&self, span: Span) -> (proc_macro2::Span, proc_macro2::Span) {
+        let at = |index: usize| {
+            let last = self.spans.len().saturating_sub(1);
+            self.spans
+                .get(index.min(last))
+                .copied()
+                .unwrap_or_else(proc_macro2::Span::call_site)
+        };
+        let start = span.start as usize;
+        (
+            at(start),
+            at((span.end as usize).saturating_sub(1).max(start)),
+        )
+    }
+}
+
+struct Flat {
+    spans: Vec<proc_macro2::Span>,
+    out: Builder,
+}
+
+impl Flat {
+    /// The language's span of a Rust token, which is added to the list.
+    fn span(&mut self, span: proc_macro2::Span) -> Span {
+        let at = self.spans.len() as u32;
+        self.spans.push(span);
+        Span::new(at, at + 1)
+    }
+
+    fn stream(&mut self, stream: TokenStream, depth: usize) {
+        for tree in stream {
+            match tree {
+                TokenTree::Ident(ident) => {
+                    let span = self.span(ident.span());
+                    self.out.ident(&ident.to_string(), span);
+                }
+                TokenTree::Punct(punct) => {
+                    let span = self.span(punct.span());
+                    self.out
+                        .punct(punct.as_char(), punct.spacing() == Spacing::Joint, span);
+                }
+                TokenTree::Literal(literal) => {
+                    let span = self.span(literal.span());
+                    let text = literal.to_string();
+                    // Another macro may have made a negative literal; source has a sign before it.
+                    match text.strip_prefix('-') {
+                        Some(magnitude) => {
+                            self.out.punct('-', false, span);
+                            self.out.literal(magnitude, span);
+                        }
+                        None => self.out.literal(&text, span),
+                    }
+                }
+                TokenTree::Group(group) => self.group(group, depth + 1),
+            }
+        }
+    }
+
+    fn group(&mut self, group: Group, depth: usize) {
+        if depth > MAX_GROUPS {
+            let span = self.span(group.span());
+            let text = format!("this is nested over {MAX_GROUPS} levels deep");
+            self.out.error(Diag::new(Code::TooDeep, span, text));
+            return;
+        }
+        let delim = match group.delimiter() {
+            Delimiter::Parenthesis => Some(Delim::Paren),
+            Delimiter::Bracket => Some(Delim::Bracket),
+            Delimiter::Brace => Some(Delim::Brace),
+            // An argument of a surrounding macro: `$x:expr` groups as if in parentheses, while a
+            // path or a single token stands for itself.
+            Delimiter::None => has_operator(&group).then_some(Delim::Paren),
+        };
+        let Some(delim) = delim else {
+            return self.stream(group.stream(), depth);
+        };
+        let open = self.span(group.span_open());
+        self.out.open(delim, open);
+        self.stream(group.stream(), depth);
+        let close = self.span(group.span_close());
+        self.out.close(delim, close);
+    }
+}
+
+/// An operator other than `::` and `.` stands in the group itself.
+fn has_operator(group: &Group) -> bool {
+    group.stream().into_iter().any(
+        |tree| matches!(tree, TokenTree::Punct(punct) if !matches!(punct.as_char(), ':' | '.')),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use eindecomp_core::syntax::{lex::lex, parse};
+
+    use super::*;
+
+    /// The same program from Rust's tokens and from text.
+    fn same(source: &str) {
+        let stream: TokenStream = source.parse().unwrap();
+        let (_, buffer, diags) = Source::read(stream);
+        assert!(diags.is_empty(), "{diags:?}");
+        let (text, _) = lex(source);
+        let bare = |buffer: &TokenBuffer| -> Vec<_> {
+            buffer
+                .tokens()
+                .iter()
+                .map(|token| token.tok.clone())
+                .collect()
+        };
+        assert_eq!(bare(&buffer), bare(&text));
+        assert_eq!(parse(buffer).0.to_string(), parse(text).0.to_string());
+    }
+
+    #[test]
+    fn rust_tokens_and_text_agree() {
+        same(
+            "fn f<dim ..L, dim N>(x: f32[..L, N]) -> f32[..L] where N >= 1 {
+            let y[..l] = max[j where j <= 2 && !(x[..l, j] == -1.5e-3)] x[..l, a::b + j];
+            y }",
+        );
+        same("#[doc = r\" hi\"] pub(crate) fn g(x) = if x != 0.0 { 1. } else { -inf };");
+    }
+
+    #[test]
+    fn spans_lead_back() {
+        let (source, buffer, _) = Source::read("a >= (b)".parse().unwrap());
+        assert_eq!(buffer.span(1), Span::new(1, 3));
+        assert_eq!(source.spans.len(), 6);
+        source.ends(Span::new(90, 95));
+        Source::read(TokenStream::new()).0.ends(Span::default());
+    }
+
+    #[test]
+    fn a_surrounding_macros_expression_keeps_its_grouping() {
+        let group = |text: &str| Group::new(Delimiter::None, text.parse().unwrap());
+        assert!(has_operator(&group("a + b")));
+        assert!(!has_operator(&group("a::b")));
+        assert!(!has_operator(&group("f32")));
+    }
+}
