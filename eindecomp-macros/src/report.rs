@@ -1,16 +1,22 @@
 //! Errors as tokens that make rustc report them on the user's own tokens.
 
-use eindecomp_core::syntax::{Diag, Span};
-use proc_macro2::{Ident, TokenStream};
+use eindecomp_core::ein::Dim;
+use eindecomp_core::ein::dim::Atom;
+use eindecomp_core::syntax::ast::Path;
+use eindecomp_core::syntax::check::{Checked, Clause, Origin};
+use eindecomp_core::syntax::{Code, Diag, Span};
+use proc_macro2::{Ident, Literal, TokenStream};
 use quote::{quote, quote_spanned};
 
+use crate::expand::consts;
+use crate::rust;
 use crate::tokens::Source;
 
 /// What to emit for errors, in order of their place.
 ///
 /// An error with two places needs a const's evaluation, which rustc does not reach when a
 /// `compile_error!` stands beside it; so either all errors are consts, or none is.
-pub fn report(source: &Source, diags: &[Diag]) -> TokenStream {
+pub fn errors(source: &Source, diags: &[Diag]) -> TokenStream {
     let two_places = diags.iter().any(|diag| diag.secondary.is_some());
     let one = if two_places {
         as_const
@@ -61,6 +67,79 @@ fn as_const(source: &Source, diag: &Diag) -> TokenStream {
     }
 }
 
+/// The blocks called that stand in another `ein!`.
+pub fn foreign(checked: &Checked) -> Vec<Diag> {
+    let calls = checked.blocks.iter().flat_map(|block| &block.foreign);
+    let text = |path: &Path| format!("`{path}` is no block of this `ein!`; calls of others are not supported yet");
+    calls.map(|call| Diag::new(Code::NotYet, call.path.span, text(&call.path))).collect()
+}
+
+/// A variable on the user's token that nothing uses, of which rustc warns.
+pub fn warnings(source: &Source, checked: &Checked) -> TokenStream {
+    let words = checked.warnings.iter().filter_map(|warning| source.word(warning.span));
+    words
+        .map(|word| quote!(const _: fn() = || { let #word = (); };))
+        .collect()
+}
+
+/// What must hold of Rust consts, for rustc to evaluate.
+pub fn obligations(source: &Source, checked: &Checked) -> TokenStream {
+    let consts = consts(checked);
+    let dim = |dim: &Dim| value(source, dim, &|name| consts.get(name).copied());
+    let clauses = checked.blocks.iter().flat_map(|block| &block.obligations);
+    clauses
+        .filter_map(|clause| {
+            let (left, right) = (dim(&clause.left)?, dim(&clause.right)?);
+            let op: TokenStream = clause.cmp.symbol().parse().ok()?;
+            let (code, origin) = (code(clause), &clause.origin);
+            let text = format!("{code}: `{clause}` does not hold: {origin}");
+            let fail = spanned_call(source, clause.span, quote!(::eindecomp::__private::error), &text);
+            Some(quote!(const _: () = if !(#left #op #right) { #fail };))
+        })
+        .collect()
+}
+
+fn code(clause: &Clause) -> Code {
+    match clause.origin {
+        Origin::Declared => Code::ClauseFalse,
+        Origin::Divisor | Origin::Extent => Code::Extent,
+        Origin::Access(_) => Code::OutOfRange,
+        Origin::Equal(_) => Code::UnprovenExtent,
+    }
+}
+
+/// A polynomial over Rust consts as an `i64` expression; `None` if it has another symbol.
+fn value<'a>(
+    source: &Source,
+    dim: &Dim,
+    path: &dyn Fn(&str) -> Option<&'a Path>,
+) -> Option<TokenStream> {
+    let mut sum = quote!(0i64);
+    for (atoms, coefficient) in dim.terms() {
+        let coefficient = Literal::i64_suffixed(coefficient);
+        let mut product = quote!(#coefficient);
+        for atom in atoms {
+            let factor = match atom {
+                Atom::Sym(name) => {
+                    let path = rust::path(source, path(name)?);
+                    quote!(((#path) as ::core::primitive::i64))
+                }
+                Atom::Div(a, b) => {
+                    let (a, b) = (value(source, a, path)?, value(source, b, path)?);
+                    quote!((#a).div_euclid(#b))
+                }
+                Atom::Rem(a, b) => {
+                    let (a, b) = (value(source, a, path)?, value(source, b, path)?);
+                    quote!((#a).rem_euclid(#b))
+                }
+            };
+            product = quote!(#product * #factor);
+        }
+        sum = quote!(#sum + #product);
+    }
+    Some(quote!((#sum)))
+}
+
 /// `path(text)` whose first and last tokens stand on the ends of `span`.
 fn spanned_call(source: &Source, span: Span, path: TokenStream, text: &str) -> TokenStream {
     let (start, end) = source.ends(span);
@@ -101,7 +180,7 @@ mod tests {
 
     fn emitted(diags: &[Diag]) -> String {
         let (source, _, _) = Source::read("a b c".parse().unwrap());
-        report(&source, diags).to_string()
+        errors(&source, diags).to_string()
     }
 
     #[test]

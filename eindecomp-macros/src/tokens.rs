@@ -1,8 +1,10 @@
 //! Rust's tokens to the language's: the flat list, and the way back from its spans to Rust's.
 
+use std::collections::BTreeMap;
+
 use eindecomp_core::syntax::token::{Builder, Delim, Span, TokenBuffer};
 use eindecomp_core::syntax::{Code, Diag};
-use proc_macro2::{Delimiter, Group, Spacing, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Spacing, TokenStream, TokenTree};
 
 /// Groups may nest this deep; the parser's own limit is lower.
 const MAX_GROUPS: usize = 400;
@@ -10,6 +12,7 @@ const MAX_GROUPS: usize = 400;
 /// The tokens of one `ein!`. A span of the language counts Rust tokens in this list.
 pub struct Source {
     spans: Vec<proc_macro2::Span>,
+    words: BTreeMap<u32, Ident>,
 }
 
 impl Source {
@@ -17,12 +20,19 @@ impl Source {
     pub fn read(stream: TokenStream) -> (Source, TokenBuffer, Vec<Diag>) {
         let mut flat = Flat {
             spans: Vec::new(),
+            words: BTreeMap::new(),
             out: Builder::new(),
         };
         flat.stream(stream, 0);
         let end = flat.spans.len() as u32;
-        let (buffer, diags) = flat.out.finish(Span::new(end, end));
-        (Source { spans: flat.spans }, buffer, diags)
+        let (buffer, diags) = std::mem::take(&mut flat.out).finish(Span::new(end, end));
+        let Flat { spans, words, .. } = flat;
+        (Source { spans, words }, buffer, diags)
+    }
+
+    /// The identifier that `span` starts with.
+    pub fn word(&self, span: Span) -> Option<&Ident> {
+        self.words.get(&span.start)
     }
 
     /// Rust's spans of the first and last token that `span` covers; past the end, of the last
@@ -45,6 +55,7 @@ impl Source {
 
 struct Flat {
     spans: Vec<proc_macro2::Span>,
+    words: BTreeMap<u32, Ident>,
     out: Builder,
 }
 
@@ -62,6 +73,7 @@ impl Flat {
                 TokenTree::Ident(ident) => {
                     let span = self.span(ident.span());
                     self.out.ident(&ident.to_string(), span);
+                    self.words.insert(span.start, ident);
                 }
                 TokenTree::Punct(punct) => {
                     let span = self.span(punct.span());

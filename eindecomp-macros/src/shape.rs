@@ -1,0 +1,238 @@
+//! What a parameter's type is in Rust, and how its values are walked.
+
+use std::collections::BTreeMap;
+
+use eindecomp_core::ein::DType;
+use eindecomp_core::syntax::ast::{self, Attr, AttrKind, DimKind, TypeKind};
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+
+use crate::rust;
+use crate::tokens::Source;
+
+/// `quote!` whose variables cannot meet the user's.
+macro_rules! local {
+    ($($tokens:tt)*) => {
+        ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*)
+    };
+}
+pub(crate) use local;
+
+/// The structs of one `ein!`, by name.
+pub type Structs<'a> = BTreeMap<&'a str, &'a ast::Struct>;
+
+/// A type, as far as Rust sees it: extents are no part of it.
+#[derive(Clone)]
+pub enum Shape<'a> {
+    Tensor { dtype: DType, rank: usize },
+    Struct(&'a ast::Ident),
+    Array(Box<Shape<'a>>, &'a ast::Dim),
+}
+
+impl<'a> Shape<'a> {
+    /// `None` if the type is not readable; the check has reported that.
+    pub fn read(ty: &'a ast::Type, structs: &Structs) -> Option<Shape<'a>> {
+        match &ty.kind {
+            TypeKind::Tensor { dtype, axes } => {
+                let axes = axes.as_deref().unwrap_or_default();
+                let fixed = axes.iter().all(|axis| !matches!(axis.kind, DimKind::Rest(_)));
+                let dtype = DType::from_name(dtype.as_str())?;
+                fixed.then_some(Shape::Tensor { dtype, rank: axes.len() })
+            }
+            TypeKind::Struct { path, .. } => {
+                let name = path.as_ident()?;
+                structs.contains_key(name.as_str()).then_some(Shape::Struct(name))
+            }
+            TypeKind::Array(element, length) => {
+                Some(Shape::Array(Box::new(Shape::read(element, structs)?), length))
+            }
+        }
+    }
+
+    /// The type of its values; `structure` gives the type of a struct.
+    pub fn data(&self, structure: &dyn Fn(&ast::Ident) -> TokenStream) -> TokenStream {
+        match self {
+            Shape::Tensor { dtype, rank } => {
+                let element = element(*dtype);
+                quote!(::eindecomp::Array<#element, #rank>)
+            }
+            Shape::Struct(name) => structure(name),
+            Shape::Array(element, _) => {
+                let element = element.data(structure);
+                quote!(::std::vec::Vec<#element>)
+            }
+        }
+    }
+
+    /// The type of its handles; slices live for `life`, or as the context says.
+    pub fn handles(&self, source: &Source, life: &TokenStream) -> TokenStream {
+        match self {
+            Shape::Tensor { dtype, rank } => {
+                let element = element(*dtype);
+                quote!(::eindecomp::Tensor<'g, #element, #rank>)
+            }
+            Shape::Struct(name) => {
+                let name = handles_of(&rust::ident(source, name));
+                quote!(#name<'g>)
+            }
+            Shape::Array(element, _) => {
+                let element = element.handles(source, life);
+                quote!(&#life [#element])
+            }
+        }
+    }
+
+    /// Hands the array `value` to `packer`.
+    pub fn pack(&self, value: TokenStream) -> TokenStream {
+        match self {
+            Shape::Tensor { .. } => quote!(packer.tensor(#value)),
+            Shape::Struct(_) => quote!(::eindecomp::__private::Fields::pack(#value, packer)),
+            Shape::Array(element, _) => {
+                let each = element.pack(quote!(value));
+                quote!(packer.each(#value, |packer, value| #each))
+            }
+        }
+    }
+
+    /// Takes it from `reader`, `name` being its name in a file.
+    pub fn take(&self, source: &Source, name: Option<&str>) -> TokenStream {
+        match self {
+            Shape::Tensor { .. } => match name {
+                Some(name) => quote!(reader.named(#name)),
+                None => quote!(reader.tensor()),
+            },
+            Shape::Struct(_) => quote!(::eindecomp::__private::Fields::take(reader)),
+            Shape::Array(element, length) => {
+                let length = rust::extent(source, length);
+                let each = element.take(source, name);
+                quote!(reader.each(#length, |reader| #each))
+            }
+        }
+    }
+
+    /// Hands the handles `value` to `args`.
+    pub fn give(&self, source: &Source, value: TokenStream) -> TokenStream {
+        match self {
+            Shape::Tensor { .. } => local!(args.tensor(#value)),
+            Shape::Struct(_) => local!(::eindecomp::__private::Handles::give(#value, args)),
+            Shape::Array(element, length) => {
+                let length = rust::extent(source, length);
+                let each = element.give(source, local!(value));
+                local!(args.each(#length, #value, |args, value| #each))
+            }
+        }
+    }
+
+    /// The names of the structs in it.
+    pub fn structure(&self) -> Option<&'a ast::Ident> {
+        match self {
+            Shape::Tensor { .. } => None,
+            Shape::Struct(name) => Some(name),
+            Shape::Array(element, _) => element.structure(),
+        }
+    }
+}
+
+/// The Rust type of an element.
+pub fn element(dtype: DType) -> TokenStream {
+    let name = format_ident!("{}", dtype.name());
+    match dtype {
+        DType::BF16 | DType::F16 => quote!(::eindecomp::half::#name),
+        _ => quote!(::core::primitive::#name),
+    }
+}
+
+/// The struct of handles beside the struct `name`.
+pub fn handles_of(name: &Ident) -> Ident {
+    format_ident!("{name}Tensors", span = name.span())
+}
+
+/// A parameter or field.
+pub struct Member<'a> {
+    pub name: &'a ast::Ident,
+    pub ident: Ident,
+    pub attrs: &'a [Attr],
+    pub ty: &'a ast::Type,
+    pub shape: Shape<'a>,
+}
+
+impl<'a> Member<'a> {
+    /// `None` if the type is not readable.
+    pub fn read(
+        source: &Source,
+        structs: &Structs,
+        name: &'a ast::Ident,
+        attrs: &'a [Attr],
+        ty: &'a ast::Type,
+    ) -> Option<Member<'a>> {
+        let shape = Shape::read(ty, structs)?;
+        Some(Member { name, ident: rust::ident(source, name), attrs, ty, shape })
+    }
+
+    /// Its docs, else its type.
+    pub fn docs(&self) -> TokenStream {
+        let docs = rust::docs(self.attrs);
+        if docs.is_empty() {
+            let ty = format!("`{}`", self.ty);
+            quote!(#[doc = #ty])
+        } else {
+            docs
+        }
+    }
+
+    /// `packer.field("x", …)` for the field of `self`.
+    pub fn pack(&self) -> TokenStream {
+        let (name, ident) = (self.name.as_str(), &self.ident);
+        let pack = self.shape.pack(quote!(value));
+        quote!(packer.field(#name, self.#ident, |packer, value| #pack);)
+    }
+
+    /// `x: reader.field("x", …)`
+    pub fn take(&self, source: &Source) -> TokenStream {
+        let (name, ident) = (self.name.as_str(), &self.ident);
+        let file_name = self.attrs.iter().find_map(|attr| match &attr.kind {
+            AttrKind::Name(name) => Some(&**name),
+            _ => None,
+        });
+        let take = self.shape.take(source, file_name);
+        quote!(#ident: reader.field(#name, |reader| #take))
+    }
+
+    /// `args.field("x", …)` for the handles `value`.
+    pub fn give(&self, source: &Source, value: TokenStream) -> TokenStream {
+        let name = self.name.as_str();
+        let give = self.shape.give(source, local!(value));
+        local!(args.field(#name, #value, |args, value| #give);)
+    }
+}
+
+/// Each name once: the check reports the others.
+pub fn once<'a>(members: impl Iterator<Item = Member<'a>>) -> Vec<Member<'a>> {
+    let mut seen = std::collections::BTreeSet::new();
+    members.filter(|member| seen.insert(member.name.as_str())).collect()
+}
+
+/// From a value of type `shape` to some tensor in it, outside of arrays: `.w.up`.
+pub fn to_a_tensor(shape: &Shape, structs: &Structs, source: &Source) -> Option<TokenStream> {
+    fn walk(
+        shape: &Shape,
+        structs: &Structs,
+        source: &Source,
+        depth: usize,
+    ) -> Option<TokenStream> {
+        match shape {
+            Shape::Tensor { .. } => Some(TokenStream::new()),
+            // A struct deeper than there are structs contains itself: reported by the check.
+            Shape::Struct(name) if depth <= structs.len() => {
+                structs.get(name.as_str())?.fields.iter().find_map(|field| {
+                    let shape = Shape::read(&field.ty, structs)?;
+                    let rest = walk(&shape, structs, source, depth + 1)?;
+                    let name = rust::ident(source, &field.name);
+                    Some(quote!(.#name #rest))
+                })
+            }
+            _ => None,
+        }
+    }
+    walk(shape, structs, source, 0)
+}

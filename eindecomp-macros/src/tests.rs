@@ -1,0 +1,48 @@
+use proc_macro2::TokenStream;
+
+/// The expansion of a program, a statement or item per line.
+fn expansion(source: &str) -> String {
+    let stream: TokenStream = source.parse().unwrap();
+    let text = crate::run(stream).to_string();
+    text.replace("{ ", "{\n").replace("; ", ";\n").replace(" }", "\n}").replace("} ", "}\n")
+}
+
+#[test]
+fn a_block_and_a_struct() {
+    insta::assert_snapshot!(expansion(
+        "/// Two matrices.
+         pub struct Layer<dim D, dim F> { #[name = \"l.{}.w\"] w: f32[F, D], b: bf16[D] }
+         /// Many layers.
+         pub(crate) fn net<dim B, dim D>(x: f32[B, D], #[weight] l: [Layer<D, D>; 2 * config::N])
+             -> f32[B, D] { let mut x = x; for l in l { x = one(x, l); } x }"
+    ));
+}
+
+#[test]
+fn items_of_a_program_with_errors_are_emitted() {
+    let text = expansion("pub fn f(x: f33[4], y: f32[2]) -> f33[4] { x } fn g(x: f32[1]) -> f32[1] { y }");
+    assert!(text.contains("pub fn f < 'g , R >"), "{text}");
+    assert!(text.contains("fn g < 'g >"), "{text}");
+    assert!(text.contains("mod g"), "{text}");
+}
+
+#[test]
+fn names_that_rust_reserves() {
+    let text = expansion("fn f<dim IN, dim SELF>(r#type: f32[IN], self_: f32[SELF]) -> f32[IN] { r#type }");
+    assert!(text.contains("pub r#in : :: core :: primitive :: usize"), "{text}");
+    assert!(text.contains("pub self_ : :: core :: primitive :: usize"), "{text}");
+    assert!(text.contains("pub r#type : :: eindecomp :: Array"), "{text}");
+}
+
+#[test]
+fn cfg_holds_for_everything_a_block_becomes() {
+    let text = expansion("#[cfg(test)] #[must_use] fn f<dim N>(#[weight] x: f32[N]) -> f32[N] { x }");
+    let items = text.matches("# [cfg (test)]").count();
+    assert_eq!(items, 1 + 1 + 2 + 4 + 1 + 1, "{text}");
+    assert_eq!(text.matches("must_use").count(), 2, "once on the function, once in the text");
+}
+
+#[test]
+fn nothing_is_nothing() {
+    assert_eq!(expansion(""), "");
+}
