@@ -2,18 +2,35 @@
 #![forbid(unsafe_code)]
 
 mod error;
+mod fields;
 mod handle;
 mod model;
+mod source;
 mod weights;
 
 pub use eindecomp_core::ein::{DType, Dim};
 pub use eindecomp_core::plan::Cluster;
+pub use eindecomp_macros::ein;
 pub use eindecomp_runtime::Trace;
 pub use error::{Error, ShapeError};
 pub use handle::{CompositionError, CompositionErrors, Graph, Tensor};
 pub use model::{Array, Dims, Model, ModelGraph, Pack, Tensors, Unpack};
+pub use half;
 pub use ndarray;
 pub use weights::WeightsFile;
+
+/// What the items that `ein!` makes stand on; no part of the interface.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::fields::{Args, Fields, Handles, Packer, Reader, host};
+    pub use crate::source::Source;
+
+    /// Fails the evaluation of a const, which is how an error of `ein!` shows two places.
+    #[track_caller]
+    pub const fn error(message: &str) -> ! {
+        panic!("{}", message)
+    }
+}
 
 /// The candidate that differs least from `name`, if it is near enough to be a slip.
 fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {

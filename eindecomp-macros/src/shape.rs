@@ -195,7 +195,7 @@ impl<'a> Member<'a> {
             _ => None,
         });
         let take = self.shape.take(source, file_name);
-        quote!(#ident: reader.field(#name, |reader| #take))
+        quote!(#ident: reader.field(#name, (), |reader, ()| #take))
     }
 
     /// `args.field("x", …)` for the handles `value`.
