@@ -4,6 +4,7 @@ use std::path::Path;
 
 use eindecomp_core::ein::Value;
 use eindecomp_core::graph::NodeId;
+use eindecomp_core::graph::from_syntax::Arg;
 use eindecomp_runtime::{Data, Element};
 use ndarray::Dimension;
 
@@ -28,7 +29,11 @@ pub type Args<'g> = Walker<Arguments<'g>>;
 
 impl<S> Walker<S> {
     fn over(store: S) -> Walker<S> {
-        Walker { path: String::new(), indices: Vec::new(), store }
+        Walker {
+            path: String::new(),
+            indices: Vec::new(),
+            store,
+        }
     }
 
     /// Walks into a field.
@@ -107,7 +112,9 @@ impl Reader {
 
     /// An array of values.
     pub fn each<T>(&mut self, len: usize, mut one: impl FnMut(&mut Self) -> T) -> Vec<T> {
-        (0..len).map(|index| self.element(index, (), |reader, ()| one(reader))).collect()
+        (0..len)
+            .map(|index| self.element(index, (), |reader, ()| one(reader)))
+            .collect()
     }
 
     /// `weights`, unless some tensor was missing or unfit.
@@ -121,16 +128,14 @@ impl Reader {
 
 /// `template` with its `{}`s replaced in order; those without an index stay.
 fn filled(template: &str, indices: &[usize]) -> String {
-    indices.iter().fold(template.to_owned(), |name, index| name.replacen("{}", &index.to_string(), 1))
+    indices.iter().fold(template.to_owned(), |name, index| {
+        name.replacen("{}", &index.to_string(), 1)
+    })
 }
 
-/// What a block is called with.
+/// What becomes known of a block's arguments.
 pub struct Arguments<'g> {
     pub(crate) graph: &'g Graph,
-    /// The tensors by parameter path.
-    pub(crate) nodes: Vec<(String, NodeId)>,
-    /// The host values by parameter.
-    pub(crate) hosts: Vec<(String, Value)>,
     /// Some argument is the result of a mistake.
     pub(crate) poisoned: bool,
     /// What is wrong with the arguments.
@@ -139,43 +144,52 @@ pub struct Arguments<'g> {
 
 /// A struct of handles.
 pub trait Handles<'g> {
-    /// Hands every tensor to the arguments.
-    fn give(self, args: &mut Args<'g>);
+    /// As an argument.
+    fn give(self, args: &mut Args<'g>) -> Arg;
 }
 
 impl<'g> Args<'g> {
-    /// None yet, for a call that appends to `graph`.
+    /// For a call that appends to `graph`.
     pub fn new(graph: &'g Graph) -> Args<'g> {
-        let (nodes, hosts, errors) = (Vec::new(), Vec::new(), Vec::new());
-        Walker::over(Arguments { graph, nodes, hosts, poisoned: false, errors })
+        Walker::over(Arguments {
+            graph,
+            poisoned: false,
+            errors: Vec::new(),
+        })
     }
 
     /// One tensor.
-    pub fn tensor<D, const RANK: usize>(&mut self, tensor: Tensor<'g, D, RANK>) {
+    pub fn tensor<D, const RANK: usize>(&mut self, tensor: Tensor<'g, D, RANK>) -> Arg {
         if !std::ptr::eq(tensor.graph(), self.store.graph) {
             let text = format!("argument `{}` belongs to another graph", self.path);
             self.store.errors.push(text);
         }
-        match tensor.node() {
-            Some(node) => self.store.nodes.push((self.path.clone(), node)),
-            None => self.store.poisoned = true,
-        }
+        self.store.poisoned |= tensor.node().is_none();
+        // A call with a poisoned argument ends before it looks at the arguments.
+        Arg::Tensor(tensor.node().unwrap_or(NodeId(0)))
     }
 
     /// An array of values that is declared to have `len`.
-    pub fn each<T: Copy>(&mut self, len: usize, values: &[T], mut one: impl FnMut(&mut Self, T)) {
+    pub fn each<T: Copy>(
+        &mut self,
+        len: usize,
+        values: &[T],
+        mut one: impl FnMut(&mut Self, T) -> Arg,
+    ) -> Arg {
         if values.len() != len {
-            let text = format!("argument `{}` has {} elements, not {len}", self.path, values.len());
+            let text = format!(
+                "argument `{}` has {} elements, not {len}",
+                self.path,
+                values.len()
+            );
             self.store.errors.push(text);
         }
-        for (index, &value) in values.iter().enumerate().take(len) {
-            self.element(index, value, &mut one);
-        }
-    }
-
-    /// A host value.
-    pub fn host<D: Element>(&mut self, name: &str, value: D) {
-        self.store.hosts.push((name.to_owned(), host(value)));
+        let values = values.iter().enumerate();
+        Arg::Array(
+            values
+                .map(|(index, &value)| self.element(index, value, &mut one))
+                .collect(),
+        )
     }
 
     pub(crate) fn finish(self) -> Arguments<'g> {
@@ -216,9 +230,13 @@ mod tests {
         let mut packer = Packer::new(&mut tensors);
         let arrays = vec![ndarray::arr1(&[1.0f32]), ndarray::arr1(&[2.0])];
         packer.field("layers", arrays, |packer, arrays| {
-            packer.each(arrays, |packer, array| packer.field("w", array, |p, a| p.tensor(a)));
+            packer.each(arrays, |packer, array| {
+                packer.field("w", array, |p, a| p.tensor(a))
+            });
         });
-        packer.field("x", ndarray::arr0(3u8), |packer, array| packer.tensor(array));
+        packer.field("x", ndarray::arr0(3u8), |packer, array| {
+            packer.tensor(array)
+        });
         let names: Vec<_> = tensors.as_map().keys().collect();
         assert_eq!(names, ["layers.0.w", "layers.1.w", "x"]);
     }
@@ -229,7 +247,9 @@ mod tests {
         let x = two.input::<f32, 0>("x", []);
         let mut args = Args::new(&one);
         args.field("x", x, |args, x| args.tensor(x));
-        args.field("l", &[x][..], |args, l| args.each(2, l, |args, x| args.tensor(x)));
+        args.field("l", &[x][..], |args, l| {
+            args.each(2, l, |args, x| args.tensor(x))
+        });
         let errors = args.finish().errors;
         assert_eq!(errors[0], "argument `x` belongs to another graph");
         assert_eq!(errors[1], "argument `l` has 1 elements, not 2");

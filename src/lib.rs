@@ -24,6 +24,7 @@ pub use weights::WeightsFile;
 pub mod __private {
     pub use crate::fields::{Args, Fields, Handles, Packer, Reader, host};
     pub use crate::source::Source;
+    pub use eindecomp_core::graph::from_syntax::Arg;
 
     /// Fails the evaluation of a const, which is how an error of `ein!` shows two places.
     #[track_caller]

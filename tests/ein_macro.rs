@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use eindecomp::{Dims, Graph, Model, Pack, Tensors, Unpack, ein};
 use eindecomp::half::bf16;
+use eindecomp::{Dims, Graph, Model, Pack, Tensors, Unpack, ein};
 use ndarray::{arr1, arr2};
 
 mod config {
@@ -35,12 +35,14 @@ ein! {
         w2: f32[D, F],
     }
 
+    /// Two products and what came in.
     pub fn mlp<dim B, dim D, dim F>(x: f32[B, D], #[weight] l: Layer<D, F>) -> f32[B, D] {
         let h[b, f] = gelu(sum[d] x[b, d] * l.w1[f, d]);
         let y[b, d] = x[b, d] + sum[f] h[b, f] * l.w2[d, f];
         y
     }
 
+    /// Some layers.
     pub fn model<dim B>(
         x: f32[B, config::WIDTH],
         #[weight] layers: [Layer<config::WIDTH, 4>; LAYERS],
@@ -98,21 +100,45 @@ fn a_mismatch_is_recorded_where_the_block_is_called() {
     g.output("c", matmul(poisoned, b));
     let errors = g.finish().unwrap_err().0;
     assert_eq!(errors.len(), 1, "{errors:?}");
-    assert_eq!((errors[0].location.file(), errors[0].location.line()), (file!(), line));
+    assert_eq!(
+        (errors[0].location.file(), errors[0].location.line()),
+        (file!(), line)
+    );
     assert!(errors[0].message.contains('K'), "{}", errors[0].message);
 }
 
 #[test]
 fn typed_arrays_go_by_parameter_path() {
-    assert_eq!(matmul::Dims { m: 1, k: 2, n: 3 }.values(), [("M", 1), ("K", 2), ("N", 3)]);
-    let layer = |x: f32| Layer { w1: arr2(&[[x; 3]; 4]), w2: arr2(&[[x; 4]; 3]) };
-    let weights = model::Weights { layers: vec![layer(1.0), layer(2.0)], gain: arr1(&[1.0; 3]) };
+    assert_eq!(
+        matmul::Dims { m: 1, k: 2, n: 3 }.values(),
+        [("M", 1), ("K", 2), ("N", 3)]
+    );
+    let layer = |x: f32| Layer {
+        w1: arr2(&[[x; 3]; 4]),
+        w2: arr2(&[[x; 4]; 3]),
+    };
+    let weights = model::Weights {
+        layers: vec![layer(1.0), layer(2.0)],
+        gain: arr1(&[1.0; 3]),
+    };
     let mut tensors = Tensors::new();
     weights.pack(&mut tensors);
     let names: Vec<_> = tensors.as_map().keys().map(String::as_str).collect();
-    assert_eq!(names, ["gain", "layers.0.w1", "layers.0.w2", "layers.1.w1", "layers.1.w2"]);
+    assert_eq!(
+        names,
+        [
+            "gain",
+            "layers.0.w1",
+            "layers.0.w2",
+            "layers.1.w1",
+            "layers.1.w2"
+        ]
+    );
 
-    let given = lookup::Outputs { rows: arr2(&[[1.0, 2.0]]), total: arr1(&[3.0]) };
+    let given = lookup::Outputs {
+        rows: arr2(&[[1.0, 2.0]]),
+        total: arr1(&[3.0]),
+    };
     let mut tensors = Tensors::new();
     given.clone().pack(&mut tensors);
     let back = lookup::Outputs::unpack(&mut tensors).unwrap();
@@ -144,8 +170,13 @@ fn weights_come_by_template_or_path() {
     tensors.remove("layers.1.w2");
     tensors.insert("gain", view(&[1, 3], &long));
     safetensors::serialize_to_file(&tensors, None, &file).unwrap();
-    let error = model::Weights::from_safetensors(&file).unwrap_err().to_string();
-    assert!(error.contains("`layers.1.w2` is missing; did you mean `layers.0.w2`?"), "{error}");
+    let error = model::Weights::from_safetensors(&file)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("`layers.1.w2` is missing; did you mean `layers.0.w2`?"),
+        "{error}"
+    );
     assert!(error.contains("`gain`"), "{error}");
     std::fs::remove_file(&file).unwrap();
 }
@@ -165,8 +196,13 @@ fn a_block_in_a_function_sees_the_consts_around_it() {
             y
         }
     }
-    let pair = || Pair { left: arr1(&[1.0; COUNT]), right: arr1(&[1.0; COUNT]) };
-    let weights = local::Weights { pairs: vec![pair(), pair()] };
+    let pair = || Pair {
+        left: arr1(&[1.0; COUNT]),
+        right: arr1(&[1.0; COUNT]),
+    };
+    let weights = local::Weights {
+        pairs: vec![pair(), pair()],
+    };
     assert_eq!(weights.pairs.len(), COUNT);
     assert_eq!(local::graph().into_graph().unwrap().outputs().len(), 1);
 }

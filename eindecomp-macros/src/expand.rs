@@ -42,7 +42,10 @@ pub fn expand(source: &Source, program: &Program, checked: &Checked) -> TokenStr
         program: format_ident!("__EIN_{first}", span = Span::call_site()),
     };
     let mut names = BTreeSet::new();
-    let items = program.items.iter().filter(|item| names.insert(item.head().name.as_str()));
+    let items = program
+        .items
+        .iter()
+        .filter(|item| names.insert(item.head().name.as_str()));
     let items = items.map(|item| match item {
         Item::Block(block) => block::expand(&cx, block),
         Item::Struct(structure) => structure::expand(&cx, structure),

@@ -1,5 +1,7 @@
 //! Errors as tokens that make rustc report them on the user's own tokens.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use eindecomp_core::ein::Dim;
 use eindecomp_core::ein::dim::Atom;
 use eindecomp_core::syntax::ast::Path;
@@ -69,14 +71,24 @@ fn as_const(source: &Source, diag: &Diag) -> TokenStream {
 
 /// The blocks called that stand in another `ein!`.
 pub fn foreign(checked: &Checked) -> Vec<Diag> {
+    // The instances of a block of any rank call at the same places.
     let calls = checked.blocks.iter().flat_map(|block| &block.foreign);
-    let text = |path: &Path| format!("`{path}` is no block of this `ein!`; calls of others are not supported yet");
-    calls.map(|call| Diag::new(Code::NotYet, call.path.span, text(&call.path))).collect()
+    let places: BTreeMap<Span, &Path> = calls.map(|call| (call.path.span, &call.path)).collect();
+    let refused = places.into_iter().map(|(span, path)| {
+        let text = format!(
+            "`{path}` is no block of this `ein!`, and calls of others are not supported yet"
+        );
+        Diag::new(Code::NotYet, span, text).help("put both blocks into one `ein!`")
+    });
+    refused.collect()
 }
 
 /// A variable on the user's token that nothing uses, of which rustc warns.
 pub fn warnings(source: &Source, checked: &Checked) -> TokenStream {
-    let words = checked.warnings.iter().filter_map(|warning| source.word(warning.span));
+    let words = checked
+        .warnings
+        .iter()
+        .filter_map(|warning| source.word(warning.span));
     words
         .map(|word| quote!(const _: fn() = || { let #word = (); };))
         .collect()
@@ -87,13 +99,20 @@ pub fn obligations(source: &Source, checked: &Checked) -> TokenStream {
     let consts = consts(checked);
     let dim = |dim: &Dim| value(source, dim, &|name| consts.get(name).copied());
     let clauses = checked.blocks.iter().flat_map(|block| &block.obligations);
+    let mut seen = BTreeSet::new();
     clauses
+        .filter(|clause| seen.insert((clause.span, clause.to_string())))
         .filter_map(|clause| {
             let (left, right) = (dim(&clause.left)?, dim(&clause.right)?);
             let op: TokenStream = clause.cmp.symbol().parse().ok()?;
             let (code, origin) = (code(clause), &clause.origin);
             let text = format!("{code}: `{clause}` does not hold: {origin}");
-            let fail = spanned_call(source, clause.span, quote!(::eindecomp::__private::error), &text);
+            let fail = spanned_call(
+                source,
+                clause.span,
+                quote!(::eindecomp::__private::error),
+                &text,
+            );
             Some(quote!(const _: () = if !(#left #op #right) { #fail };))
         })
         .collect()

@@ -3,9 +3,7 @@
 use eindecomp_core::syntax::Span;
 use eindecomp_core::syntax::ast::{self, Attr, AttrKind, DimKind, Vis};
 use eindecomp_core::syntax::token::{Delim, Tok, Token};
-use proc_macro2::{
-    Delimiter, Group, Ident, Literal, Punct, Spacing, TokenStream, TokenTree,
-};
+use proc_macro2::{Delimiter, Group, Ident, Literal, Punct, Spacing, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
 
 use crate::tokens::Source;
@@ -62,9 +60,15 @@ pub fn vis(source: &Source, vis: &Vis) -> TokenStream {
             quote_spanned!(span=> pub)
         }
         Vis::Restricted(to) => {
-            let short = to.as_ident().is_some_and(|word| PATH_WORDS.contains(&word.as_str()));
+            let short = to
+                .as_ident()
+                .is_some_and(|word| PATH_WORDS.contains(&word.as_str()));
             let to = path(source, to);
-            if short { quote!(pub(#to)) } else { quote!(pub(in #to)) }
+            if short {
+                quote!(pub(#to))
+            } else {
+                quote!(pub(in #to))
+            }
         }
     }
 }
@@ -88,7 +92,9 @@ pub fn attrs(source: &Source, attrs: &[Attr]) -> TokenStream {
 /// The `#[cfg(…)]`s alone: they hold for everything that an item becomes.
 pub fn cfgs(source: &Source, attrs: &[Attr]) -> TokenStream {
     let is_cfg = |tok: &Tok| matches!(tok, Tok::Ident(word) if &**word == "cfg");
-    rust_attrs(source, attrs, |tokens| tokens.first().is_some_and(|t| is_cfg(&t.tok)))
+    rust_attrs(source, attrs, |tokens| {
+        tokens.first().is_some_and(|t| is_cfg(&t.tok))
+    })
 }
 
 fn rust_attrs(source: &Source, attrs: &[Attr], which: impl Fn(&[Token]) -> bool) -> TokenStream {
@@ -129,7 +135,11 @@ fn stream(source: &Source, tokens: &mut std::slice::Iter<Token>) -> TokenStream 
             Tok::Punct(text) => {
                 let last = text.len() - 1;
                 out.extend(text.chars().enumerate().map(|(i, ch)| {
-                    let spacing = if i < last { Spacing::Joint } else { Spacing::Alone };
+                    let spacing = if i < last {
+                        Spacing::Joint
+                    } else {
+                        Spacing::Alone
+                    };
                     let mut punct = Punct::new(ch, spacing);
                     punct.set_span(span);
                     TokenTree::from(punct)

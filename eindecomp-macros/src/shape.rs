@@ -21,10 +21,36 @@ pub(crate) use local;
 /// The structs of one `ein!`, by name.
 pub type Structs<'a> = BTreeMap<&'a str, &'a ast::Struct>;
 
+/// The number of axes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rank {
+    /// So many.
+    Fixed(usize),
+    /// `..L` and so many more: a const parameter of the function.
+    Open(usize),
+}
+
+impl Rank {
+    fn tokens(self) -> TokenStream {
+        match self {
+            Rank::Fixed(rank) => quote!(#rank),
+            Rank::Open(more) => {
+                let name = open_rank(more);
+                quote!(#name)
+            }
+        }
+    }
+}
+
+/// The const parameter for the rank of `..L` and `more` axes.
+pub fn open_rank(more: usize) -> Ident {
+    format_ident!("RANK_{more}")
+}
+
 /// A type, as far as Rust sees it: extents are no part of it.
 #[derive(Clone)]
 pub enum Shape<'a> {
-    Tensor { dtype: DType, rank: usize },
+    Tensor { dtype: DType, rank: Rank },
     Struct(&'a ast::Ident),
     Array(Box<Shape<'a>>, &'a ast::Dim),
 }
@@ -35,17 +61,27 @@ impl<'a> Shape<'a> {
         match &ty.kind {
             TypeKind::Tensor { dtype, axes } => {
                 let axes = axes.as_deref().unwrap_or_default();
-                let fixed = axes.iter().all(|axis| !matches!(axis.kind, DimKind::Rest(_)));
                 let dtype = DType::from_name(dtype.as_str())?;
-                fixed.then_some(Shape::Tensor { dtype, rank: axes.len() })
+                let open = axes
+                    .iter()
+                    .filter(|axis| matches!(axis.kind, DimKind::Rest(_)))
+                    .count();
+                let rank = match open {
+                    0 => Rank::Fixed(axes.len()),
+                    _ => Rank::Open(axes.len() - open),
+                };
+                Some(Shape::Tensor { dtype, rank })
             }
             TypeKind::Struct { path, .. } => {
                 let name = path.as_ident()?;
-                structs.contains_key(name.as_str()).then_some(Shape::Struct(name))
+                structs
+                    .contains_key(name.as_str())
+                    .then_some(Shape::Struct(name))
             }
-            TypeKind::Array(element, length) => {
-                Some(Shape::Array(Box::new(Shape::read(element, structs)?), length))
-            }
+            TypeKind::Array(element, length) => Some(Shape::Array(
+                Box::new(Shape::read(element, structs)?),
+                length,
+            )),
         }
     }
 
@@ -53,7 +89,7 @@ impl<'a> Shape<'a> {
     pub fn data(&self, structure: &dyn Fn(&ast::Ident) -> TokenStream) -> TokenStream {
         match self {
             Shape::Tensor { dtype, rank } => {
-                let element = element(*dtype);
+                let (element, rank) = (element(*dtype), rank.tokens());
                 quote!(::eindecomp::Array<#element, #rank>)
             }
             Shape::Struct(name) => structure(name),
@@ -68,7 +104,7 @@ impl<'a> Shape<'a> {
     pub fn handles(&self, source: &Source, life: &TokenStream) -> TokenStream {
         match self {
             Shape::Tensor { dtype, rank } => {
-                let element = element(*dtype);
+                let (element, rank) = (element(*dtype), rank.tokens());
                 quote!(::eindecomp::Tensor<'g, #element, #rank>)
             }
             Shape::Struct(name) => {
@@ -123,6 +159,17 @@ impl<'a> Shape<'a> {
         }
     }
 
+    /// The axes beside `..L`, if there is one.
+    pub fn open(&self) -> Option<usize> {
+        match self {
+            Shape::Tensor {
+                rank: Rank::Open(more),
+                ..
+            } => Some(*more),
+            _ => None,
+        }
+    }
+
     /// The names of the structs in it.
     pub fn structure(&self) -> Option<&'a ast::Ident> {
         match self {
@@ -166,7 +213,13 @@ impl<'a> Member<'a> {
         ty: &'a ast::Type,
     ) -> Option<Member<'a>> {
         let shape = Shape::read(ty, structs)?;
-        Some(Member { name, ident: rust::ident(source, name), attrs, ty, shape })
+        Some(Member {
+            name,
+            ident: rust::ident(source, name),
+            attrs,
+            ty,
+            shape,
+        })
     }
 
     /// Its docs, else its type.
@@ -198,18 +251,20 @@ impl<'a> Member<'a> {
         quote!(#ident: reader.field(#name, (), |reader, ()| #take))
     }
 
-    /// `args.field("x", …)` for the handles `value`.
+    /// `args.field("x", …)` for the handles `value`: an argument.
     pub fn give(&self, source: &Source, value: TokenStream) -> TokenStream {
         let name = self.name.as_str();
         let give = self.shape.give(source, local!(value));
-        local!(args.field(#name, #value, |args, value| #give);)
+        local!(args.field(#name, #value, |args, value| #give))
     }
 }
 
 /// Each name once: the check reports the others.
 pub fn once<'a>(members: impl Iterator<Item = Member<'a>>) -> Vec<Member<'a>> {
     let mut seen = std::collections::BTreeSet::new();
-    members.filter(|member| seen.insert(member.name.as_str())).collect()
+    members
+        .filter(|member| seen.insert(member.name.as_str()))
+        .collect()
 }
 
 /// From a value of type `shape` to some tensor in it, outside of arrays: `.w.up`.

@@ -4,7 +4,10 @@ use proc_macro2::TokenStream;
 fn expansion(source: &str) -> String {
     let stream: TokenStream = source.parse().unwrap();
     let text = crate::run(stream).to_string();
-    text.replace("{ ", "{\n").replace("; ", ";\n").replace(" }", "\n}").replace("} ", "}\n")
+    text.replace("{ ", "{\n")
+        .replace("; ", ";\n")
+        .replace(" }", "\n}")
+        .replace("} ", "}\n")
 }
 
 #[test]
@@ -14,13 +17,15 @@ fn a_block_and_a_struct() {
          pub struct Layer<dim D, dim F> { #[name = \"l.{}.w\"] w: f32[F, D], b: bf16[D] }
          /// Many layers.
          pub(crate) fn net<dim B, dim D>(x: f32[B, D], #[weight] l: [Layer<D, D>; 2 * config::N])
-             -> f32[B, D] { let mut x = x; for l in l { x = one(x, l); } x }"
+             -> f32[B, D] { let mut y = x; for one in l { y = layer(y, one); } y }
+         fn layer<dim B, dim D, dim F>(x: f32[B, D], l: Layer<D, F>) -> f32[B, D] { let y[b, d] = x[b, d] + (l.b[d] as f32); y }"
     ));
 }
 
 #[test]
 fn items_of_a_program_with_errors_are_emitted() {
-    let text = expansion("pub fn f(x: f33[4], y: f32[2]) -> f33[4] { x } fn g(x: f32[1]) -> f32[1] { y }");
+    let text =
+        expansion("pub fn f(x: f33[4], y: f32[2]) -> f33[4] { x } fn g(x: f32[1]) -> f32[1] { y }");
     assert!(text.contains("pub fn f < 'g , R >"), "{text}");
     assert!(text.contains("fn g < 'g >"), "{text}");
     assert!(text.contains("mod g"), "{text}");
@@ -28,21 +33,49 @@ fn items_of_a_program_with_errors_are_emitted() {
 
 #[test]
 fn names_that_rust_reserves() {
-    let text = expansion("fn f<dim IN, dim SELF>(r#type: f32[IN], self_: f32[SELF]) -> f32[IN] { r#type }");
-    assert!(text.contains("pub r#in : :: core :: primitive :: usize"), "{text}");
-    assert!(text.contains("pub self_ : :: core :: primitive :: usize"), "{text}");
-    assert!(text.contains("pub r#type : :: eindecomp :: Array"), "{text}");
+    let text = expansion(
+        "fn f<dim IN, dim SELF>(r#type: f32[IN], self_: f32[SELF]) -> f32[IN] { r#type }",
+    );
+    assert!(
+        text.contains("pub r#in : :: core :: primitive :: usize"),
+        "{text}"
+    );
+    assert!(
+        text.contains("pub self_ : :: core :: primitive :: usize"),
+        "{text}"
+    );
+    assert!(
+        text.contains("pub r#type : :: eindecomp :: Array"),
+        "{text}"
+    );
 }
 
 #[test]
 fn cfg_holds_for_everything_a_block_becomes() {
-    let text = expansion("#[cfg(test)] #[must_use] fn f<dim N>(#[weight] x: f32[N]) -> f32[N] { x }");
+    let text =
+        expansion("#[cfg(test)] #[must_use] fn f<dim N>(#[weight] x: f32[N]) -> f32[N] { x }");
     let items = text.matches("# [cfg (test)]").count();
     assert_eq!(items, 1 + 1 + 2 + 4 + 1 + 1, "{text}");
-    assert_eq!(text.matches("must_use").count(), 2, "once on the function, once in the text");
+    assert_eq!(
+        text.matches("must_use").count(),
+        2,
+        "once on the function, once in the text"
+    );
 }
 
 #[test]
 fn nothing_is_nothing() {
     assert_eq!(expansion(""), "");
+}
+
+#[test]
+fn what_must_hold_of_consts_is_left_to_rustc() {
+    let text = expansion(
+        "fn f<dim B>(x: f32[B, W]) -> f32[B, H, W / H] { let y[b, h in H, e] = x[b, (h, e)]; y }",
+    );
+    assert!(text.contains("const _ : () = if ! ("), "{text}");
+    assert!(
+        text.contains("((W) as :: core :: primitive :: i64)) . rem_euclid"),
+        "{text}"
+    );
 }

@@ -1,6 +1,6 @@
 //! A block: the function on handles, and the module of the block as a program by itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use eindecomp_core::syntax::ast::{self, AttrKind, Block, Generic};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -8,7 +8,7 @@ use quote::{format_ident, quote};
 
 use super::Context;
 use crate::rust;
-use crate::shape::{Member, Shape, element, local, once, to_a_tensor};
+use crate::shape::{Member, Shape, element, local, once, open_rank, to_a_tensor};
 
 /// A block with what its types are in Rust.
 struct Signature<'a> {
@@ -45,7 +45,11 @@ pub fn expand(cx: &Context, block: &Block) -> TokenStream {
     let params = block.params.iter().filter_map(|param| {
         Member::read(source, &cx.structs, &param.name, &param.attrs, &param.ty)
     });
-    let results = block.ret.types.iter().map(|ty| Shape::read(ty, &cx.structs));
+    let results = block
+        .ret
+        .types
+        .iter()
+        .map(|ty| Shape::read(ty, &cx.structs));
     let signature = Signature {
         name: rust::ident(source, &head.name),
         text: head.name.as_str(),
@@ -55,13 +59,25 @@ pub fn expand(cx: &Context, block: &Block) -> TokenStream {
         results: results.collect(),
     };
     let function = function(cx, block, &signature);
-    let module = module(cx, block, &signature);
+    // Of any rank, it is no program by itself.
+    let open = block
+        .generics
+        .iter()
+        .any(|generic| matches!(generic, Generic::Rest(_)));
+    let module = (!open).then(|| module(cx, block, &signature));
     quote!(#function #module)
 }
 
 /// The function that appends the block to the graph of its arguments.
 fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
-    let Signature { name, text, vis, params, results, .. } = signature;
+    let Signature {
+        name,
+        text,
+        vis,
+        params,
+        results,
+        ..
+    } = signature;
     let source = cx.source;
     let attrs = rust::attrs(source, &block.head.attrs);
     let tensors = || params.iter().filter(|p| role(p) != Role::Host);
@@ -70,7 +86,9 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
         let name = &param.ident;
         Some(local!(#name #rest .graph()))
     });
-    let graph_param = graph.is_none().then(|| local!(graph: &'g ::eindecomp::Graph,));
+    let graph_param = graph
+        .is_none()
+        .then(|| local!(graph: &'g ::eindecomp::Graph,));
     let graph = graph.unwrap_or_else(|| local!(graph));
     let list = params.iter().map(|param| {
         let name = &param.ident;
@@ -81,15 +99,25 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
         quote!(#name: #ty)
     });
     let give = params.iter().map(|param| {
-        let (name, ident) = (param.name.as_str(), &param.ident);
+        let ident = &param.ident;
         match role(param) {
-            Role::Host => local!(args.host(#name, #ident);),
+            Role::Host => local! {
+                ::eindecomp::__private::Arg::Value(::eindecomp::__private::host(#ident))
+            },
             _ => param.give(source, local!(#ident)),
         }
     });
-    let (generic, ret, body) = match results {
+    let shapes = params
+        .iter()
+        .map(|p| &p.shape)
+        .chain(results.iter().flatten());
+    let open: BTreeSet<usize> = shapes.filter_map(Shape::open).collect();
+    let ranks = open.into_iter().map(open_rank);
+    let (unknown, ret, body) = match results {
         Some(results) => {
-            let types = results.iter().map(|r| r.handles(source, &TokenStream::new()));
+            let types = results
+                .iter()
+                .map(|r| r.handles(source, &TokenStream::new()));
             let nodes: Vec<Ident> = (0..results.len())
                 .map(|i| format_ident!("node{i}", span = Span::mixed_site()))
                 .collect();
@@ -97,10 +125,12 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
             let body = local! {
                 let graph = #graph;
                 let mut args = ::eindecomp::__private::Args::new(graph);
-                #(#give)*
-                let [#(#nodes),*] = #program.call(#text, args);
+                let given = [#(#give),*];
+                let [#(#nodes),*] = #program.call(#text, args, &given);
             };
-            let values = nodes.iter().map(|node| local!(::eindecomp::Tensor::new(graph, #node)));
+            let values = nodes
+                .iter()
+                .map(|node| local!(::eindecomp::Tensor::new(graph, #node)));
             // A tuple is two or more.
             match results.len() {
                 1 => (None, quote!(#(#types)*), quote!(#body #(#values)*)),
@@ -117,16 +147,28 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
             dead_code, non_snake_case, unused_variables,
             clippy::too_many_arguments, clippy::type_complexity
         )]
-        #vis fn #name<'g #generic>(#graph_param #(#list),*) -> #ret { #body }
+        #vis fn #name<'g #unknown #(, const #ranks: ::core::primitive::usize)*>(#graph_param #(#list),*) -> #ret { #body }
     }
 }
 
 /// The module of the block as a program, and its impls outside of it: inside of a function, a
 /// module does not see what stands around it.
 fn module(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
-    let Signature { name, text, vis, cfgs, params, .. } = signature;
+    let Signature {
+        name,
+        text,
+        vis,
+        cfgs,
+        params,
+        ..
+    } = signature;
     let program = &cx.program;
-    let of = |wanted: Role| params.iter().filter(move |p| role(p) == wanted).collect::<Vec<_>>();
+    let of = |wanted: Role| {
+        params
+            .iter()
+            .filter(move |p| role(p) == wanted)
+            .collect::<Vec<_>>()
+    };
     let (inputs, weights, hosts) = (of(Role::Data), of(Role::Weight), of(Role::Host));
 
     let dims = dims(cx, block, signature);
@@ -136,14 +178,17 @@ fn module(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
     let weights = record(signature, "Weights", "What stays across runs.", &weights);
     let structs = structs(cx, signature);
 
-    let host_list: Vec<_> = hosts.iter().map(|host| {
-        let (name, ty) = (&host.ident, host.shape.data(&|_| TokenStream::new()));
-        let ty = match &host.shape {
-            Shape::Tensor { dtype, .. } => element(*dtype),
-            _ => ty,
-        };
-        quote!(#name: #ty)
-    }).collect();
+    let host_list: Vec<_> = hosts
+        .iter()
+        .map(|host| {
+            let (name, ty) = (&host.ident, host.shape.data(&|_| TokenStream::new()));
+            let ty = match &host.shape {
+                Shape::Tensor { dtype, .. } => element(*dtype),
+                _ => ty,
+            };
+            quote!(#name: #ty)
+        })
+        .collect();
     let host_names: Vec<_> = hosts.iter().map(|host| &host.ident).collect();
     let host_texts = hosts.iter().map(|host| host.name.as_str());
     let docs = format!("The block [`{text}`](fn@{text}) as a program by itself.");
@@ -190,7 +235,7 @@ struct Part {
 /// A field per dim.
 fn dims(cx: &Context, block: &Block, signature: &Signature) -> Part {
     let block_name = &signature.name;
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let names: Vec<&ast::Ident> = block
         .generics
         .iter()
@@ -226,14 +271,18 @@ fn dims(cx: &Context, block: &Block, signature: &Signature) -> Part {
 fn record(signature: &Signature, kind: &str, docs: &str, members: &[&Member]) -> Part {
     let (block, kind) = (&signature.name, format_ident!("{kind}"));
     let idents = members.iter().map(|m| &m.ident);
-    let types = members.iter().map(|m| m.shape.data(&|name| {
-        let name = rust::word(name.as_str(), Span::call_site());
-        quote!(<Model as Structs>::#name)
-    }));
+    let types = members.iter().map(|m| {
+        m.shape.data(&|name| {
+            let name = rust::word(name.as_str(), Span::call_site());
+            quote!(<Model as Structs>::#name)
+        })
+    });
     let member_docs = members.iter().map(|m| m.docs());
     let pack = members.iter().map(|m| m.pack());
-    let packer = (!members.is_empty()).then(|| quote! {
-        let packer = &mut ::eindecomp::__private::Packer::new(tensors);
+    let packer = (!members.is_empty()).then(|| {
+        quote! {
+            let packer = &mut ::eindecomp::__private::Packer::new(tensors);
+        }
     });
     Part {
         inside: quote! {
@@ -280,7 +329,7 @@ fn from_safetensors(cx: &Context, signature: &Signature, weights: &[&Member]) ->
 fn outputs(cx: &Context, block: &Block, signature: &Signature) -> Part {
     let name = &signature.name;
     let names = block.result.iter().flat_map(|result| &result.names);
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let results: Vec<_> = names
         .zip(&block.ret.types)
         .filter(|(name, _)| seen.insert(name.as_str()))
@@ -290,7 +339,10 @@ fn outputs(cx: &Context, block: &Block, signature: &Signature) -> Part {
     let mut part = record(signature, "Outputs", "What a run gives.", &list);
     let inside = part.inside;
     part.inside = quote!(#[derive(Default)] #inside);
-    let (idents, texts) = (results.iter().map(|r| &r.ident), results.iter().map(|r| r.name.as_str()));
+    let (idents, texts) = (
+        results.iter().map(|r| &r.ident),
+        results.iter().map(|r| r.name.as_str()),
+    );
     part.outside.extend(quote! {
         impl ::eindecomp::Unpack for #name::Outputs {
             fn unpack(
@@ -314,10 +366,18 @@ fn structs(cx: &Context, signature: &Signature) -> Part {
         .map(|structure| (structure.as_str(), structure))
         .collect();
     if used.is_empty() {
-        return Part { inside: TokenStream::new(), outside: TokenStream::new() };
+        return Part {
+            inside: TokenStream::new(),
+            outside: TokenStream::new(),
+        };
     }
-    let inner: Vec<_> = used.keys().map(|text| rust::word(text, Span::call_site())).collect();
-    let outer = used.values().map(|structure| rust::ident(cx.source, structure));
+    let inner: Vec<_> = used
+        .keys()
+        .map(|text| rust::word(text, Span::call_site()))
+        .collect();
+    let outer = used
+        .values()
+        .map(|structure| rust::ident(cx.source, structure));
     Part {
         inside: quote! {
             #[doc(hidden)]

@@ -5,14 +5,17 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::Context;
-use crate::shape::{Member, handles_of, local, once};
 use crate::rust;
+use crate::shape::{Member, handles_of, local, once};
 
 pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
     let source = cx.source;
     let head = &structure.head;
     let name = rust::ident(source, &head.name);
-    let (attrs, cfgs) = (rust::attrs(source, &head.attrs), rust::cfgs(source, &head.attrs));
+    let (attrs, cfgs) = (
+        rust::attrs(source, &head.attrs),
+        rust::cfgs(source, &head.attrs),
+    );
     let vis = rust::vis(source, &head.vis);
     let fields = once(structure.fields.iter().filter_map(|field| {
         Member::read(source, &cx.structs, &field.name, &field.attrs, &field.ty)
@@ -20,10 +23,12 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
     let idents: Vec<_> = fields.iter().map(|f| &f.ident).collect();
     let docs: Vec<_> = fields.iter().map(Member::docs).collect();
 
-    let data = fields.iter().map(|f| f.shape.data(&|name| {
-        let name = rust::ident(source, name);
-        quote!(#name)
-    }));
+    let data = fields.iter().map(|f| {
+        f.shape.data(&|name| {
+            let name = rust::ident(source, name);
+            quote!(#name)
+        })
+    });
     let pack = fields.iter().map(Member::pack);
     let take = fields.iter().map(|f| f.take(source));
 
@@ -31,9 +36,11 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
     let handle_docs = format!("Handles on the tensors of a [`{name}`].");
     // A struct without a field still has the parameter that its handles have.
     let life = quote!('g);
-    let marker = fields.is_empty().then(|| quote! {
-        #[doc(hidden)]
-        pub graph: ::core::marker::PhantomData<&'g ::eindecomp::Graph>,
+    let marker = fields.is_empty().then(|| {
+        quote! {
+            #[doc(hidden)]
+            pub graph: ::core::marker::PhantomData<&'g ::eindecomp::Graph>,
+        }
     });
     let handle = fields.iter().map(|f| f.shape.handles(source, &life));
     let give = fields.iter().map(|f| {
@@ -41,7 +48,9 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
         f.give(source, local!(self.#ident))
     });
     let give = local! {
-        fn give(self, args: &mut ::eindecomp::__private::Args<'g>) { #(#give)* }
+        fn give(self, args: &mut ::eindecomp::__private::Args<'g>) -> ::eindecomp::__private::Arg {
+            ::eindecomp::__private::Arg::Struct(::std::vec![#(#give),*])
+        }
     };
     quote! {
         #attrs
