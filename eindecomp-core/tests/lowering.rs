@@ -582,6 +582,8 @@ fn broken_plans_are_refused() {
     assert!(matches!(e, InvalidPlan::Devices { .. }), "{e}");
     let e = broken(&|p| p.residency = Residency::Auto);
     assert!(matches!(e, InvalidPlan::Residency), "{e}");
+    let e = broken(&|p| p.certificate.bound += 1);
+    assert!(matches!(e, InvalidPlan::Bound { .. }), "{e}");
     let e = broken(&|p| p.moved_bytes += 1);
     assert!(matches!(e, InvalidPlan::MovedBytes { .. }), "{e}");
     let e = verify_plan(&graph, &plan, &cluster.clone().with_capacity(100)).unwrap_err();

@@ -2,24 +2,28 @@
 //! untrusted: nothing downstream checks these again.
 //!
 //! 1. One entry per node; a join iff the node is an EinSum; an owner unless it is a weight.
-//! 2. A layout has a number of parts ≥ 1 per axis and a device per tile; a join's parts of a label
-//!    of extent b are ≤ max(b, 1).
+//! 2. A layout has a number of parts ≥ 1 per axis and a device per tile, at most [`MAX_TILES`]; a
+//!    join's parts of a label of extent b are ≤ max(b, 1).
 //! 3. Only splittable labels are split.
 //! 4. Every device exists.
 //! 5. No device has more than ⌈N/p⌉ of the N tuples of a vertex, or tiles of an owner's layout.
-//! 6. The plan is for the cluster's number of devices, with a definite residency.
+//! 6. The plan is for the cluster's number of devices, with a definite residency; its proved bound
+//!    is not above its cost.
 //! 7. The stored moved bytes equal the recomputed ones.
 //! 8. The peak of every device is within its capacity.
 
 use std::sync::Arc;
 
-use super::{Cluster, Layout, NodePlan, Plan, Residency};
+use super::{Certificate, Cluster, Layout, NodePlan, Plan, Residency};
 use crate::ein::access::splittable;
 use crate::graph::{BoundGraph, NodeId, Role};
 use crate::task::TaskGraph;
 use crate::task::exchange::moved_bytes;
 use crate::task::lower::{LowerError, lower};
 use crate::task::memory::{Peak, peak, peaks};
+
+/// Most tiles of one layout: tile number × extent (below 2^48) fits 64 bits.
+pub const MAX_TILES: usize = 1 << 15;
 
 /// Which layout of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -94,7 +98,7 @@ pub enum InvalidPlan {
         node: NodeId,
         /// Which layout.
         part: Part,
-        /// Number of tiles, if it fits.
+        /// Number of tiles, if it is at most [`MAX_TILES`].
         expected: Option<usize>,
         /// Number of devices.
         actual: usize,
@@ -144,6 +148,14 @@ pub enum InvalidPlan {
     /// Rule 6: a plan has chosen where weights live.
     #[error("the plan leaves the residency of weights open")]
     Residency,
+    /// Rule 6: a bound that its own plan contradicts.
+    #[error("the plan costs {cost}, below its bound {bound}")]
+    Bound {
+        /// Cost of the plan.
+        cost: u128,
+        /// What was proved to be the least.
+        bound: u128,
+    },
     /// Rule 7.
     #[error("the plan states {stored} moved bytes, but moves {computed}")]
     MovedBytes {
@@ -186,6 +198,10 @@ pub fn verify(
     }
     if plan.residency == Residency::Auto {
         return Err(InvalidPlan::Residency);
+    }
+    let Certificate { cost, bound, .. } = plan.certificate;
+    if bound > cost {
+        return Err(InvalidPlan::Bound { cost, bound });
     }
     let computed = moved_bytes(graph, plan.devices, &plan.nodes)?.total();
     if computed != plan.moved_bytes {
@@ -287,7 +303,8 @@ fn layout(
     let tiles = layout
         .parts
         .iter()
-        .try_fold(1usize, |n, &d| n.checked_mul(d as usize));
+        .try_fold(1usize, |n, &d| n.checked_mul(d as usize))
+        .filter(|&n| n <= MAX_TILES);
     if tiles != Some(layout.devices.len()) {
         return Err(InvalidPlan::Tiles {
             node,
