@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::communication::columns;
+use super::cost::limit::vertex_limit;
 use super::strategy::{Roles, words};
 use super::verify::InvalidPlan;
 use super::{Layout, Plan, Residency};
@@ -11,9 +13,9 @@ use crate::task::exchange::{traffic, weight_boxes};
 use crate::task::lower::lower;
 use crate::task::memory::peaks;
 
-const NAME: usize = 16;
-const VECTOR: usize = 30;
-const WORDS: usize = 50;
+const NAME: usize = 14;
+const VECTOR: usize = 28;
+const WORDS: usize = 47;
 
 /// One statement of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,12 +30,14 @@ pub struct Row {
     pub words: String,
     /// Bytes that its operands and partials move in one run.
     pub bytes: u128,
+    /// JOIN + AGG + REPART of the model `communication`, in elements.
+    pub elements: u128,
 }
 
 impl Row {
     fn same(&self, other: &Row) -> bool {
-        let of = |r: &Row| (r.name.clone(), r.vector.clone(), r.words.clone(), r.bytes);
-        of(self) == of(other)
+        (&self.name, &self.vector, &self.words) == (&other.name, &other.vector, &other.words)
+            && (self.bytes, self.elements) == (other.bytes, other.elements)
     }
 }
 
@@ -45,6 +49,10 @@ pub struct Explain {
     pub rows: Vec<Row>,
     /// Bytes that Moves copy in one run.
     pub moved: u128,
+    /// Cost of the partition vectors under the model `communication`, in elements.
+    pub elements: u128,
+    /// What no partition vectors of as many tuples can beat, in elements.
+    pub limit: u128,
     /// Bytes of weights that all devices load, once.
     pub loaded: u64,
     /// Peak bytes of each device, weights included.
@@ -61,6 +69,9 @@ impl Explain {
         let moves = traffic(graph, plan.devices, &plan.nodes)?;
         let tasks = lower(graph, plan)?;
         let roles = Roles::of(graph);
+        let vectors: Vec<Option<Vec<u32>>> = (plan.nodes.iter())
+            .map(|n| n.join.as_ref().map(|j| j.parts.clone()))
+            .collect();
         let rows = graph.ids().filter_map(|(node, vertex)| {
             let join = plan.nodes[node.at()].join.as_ref()?;
             Some(Row {
@@ -69,6 +80,7 @@ impl Explain {
                 vector: vector(vertex.einsum()?, join),
                 words: words(graph, &roles, plan.devices, &plan.nodes, node),
                 bytes: moves[node.at()].total(),
+                elements: columns(graph, node, &vectors).into_iter().sum(),
             })
         });
         let rows: Vec<Row> = rows.collect();
@@ -79,13 +91,21 @@ impl Explain {
             Residency::Sharded => "sharded",
             Residency::Auto => "auto",
         };
+        let limit =
+            |(node, join): (NodeId, &Layout)| vertex_limit(graph, node, join.tiles() as u32);
+        let joins = graph.ids().zip(&plan.nodes);
         Ok(Explain {
+            elements: rows.iter().map(|r| r.elements).sum(),
+            limit: joins
+                .filter_map(|((node, _), n)| Some((node, n.join.as_ref()?)))
+                .map(limit)
+                .sum(),
             moved: rows.iter().map(|r| r.bytes).sum(),
             rows,
             loaded: kept.map(|(n, _, r)| r.volume() as u64 * size(n)).sum(),
             peaks: peaks(&tasks),
             head: format!(
-                "plan by {} for {}, weights {weights}: {}",
+                "plan by {} for {}, weights {weights}\n{}",
                 plan.model,
                 count(plan.devices as usize, "device"),
                 plan.certificate,
@@ -115,10 +135,16 @@ impl fmt::Display for Explain {
             size(self.loaded.into()),
             size(peak.into()),
         )?;
+        write!(f, "model communication {} elements", decimal(self.elements))?;
+        if self.limit > 0 {
+            let ratio = self.elements as f64 / self.limit as f64;
+            write!(f, ", {ratio:.2} × the least of any vectors")?;
+        }
+        writeln!(f)?;
         writeln!(
             f,
-            "{:NAME$} {:VECTOR$} {:WORDS$} {:>10} {:>6}",
-            "statement", "parts", "what it does", "moves", "share"
+            "{:NAME$} {:VECTOR$} {:WORDS$} {:>10} {:>7} {:>9}",
+            "statement", "parts", "what it does", "moves", "share", "elements"
         )?;
         let mut at = 0;
         while at < self.rows.len() {
@@ -150,13 +176,14 @@ impl Explain {
             0 => String::new(),
             bytes => format!("{:.1} %", bytes as f64 / self.moved as f64 * 100.0),
         };
-        let line = format!(
-            "{:NAME$} {:VECTOR$} {:WORDS$} {moves:>10} {share:>6}",
+        writeln!(
+            f,
+            "{:NAME$} {:VECTOR$} {:WORDS$} {moves:>10} {share:>7} {:>9}",
             cut(&row.name, NAME),
             cut(&row.vector, VECTOR),
             cut(&row.words, WORDS),
-        );
-        writeln!(f, "{}", line.trim_end())
+            decimal(row.elements),
+        )
     }
 }
 
@@ -183,22 +210,32 @@ fn count(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Bytes in the unit that keeps three digits: `12.3 MiB`.
+/// Bytes with three digits: `12.3 MiB`.
 fn size(bytes: u128) -> String {
-    let mut value = bytes as f64;
-    let mut unit = "B";
-    for next in ["KiB", "MiB", "GiB", "TiB"] {
-        if value < 1024.0 {
-            break;
-        }
-        (value, unit) = (value / 1024.0, next);
+    scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
+}
+
+/// A number with three digits: `12.3 M`.
+fn decimal(n: u128) -> String {
+    scaled(n, 1000.0, &["", "k", "M", "G", "T"])
+        .trim_end()
+        .into()
+}
+
+fn scaled(n: u128, step: f64, units: &[&str]) -> String {
+    let mut value = n as f64;
+    let mut power = 0;
+    while value >= step && power + 1 < units.len() {
+        value /= step;
+        power += 1;
     }
-    match unit {
-        "B" => format!("{bytes} B"),
-        _ if value < 10.0 => format!("{value:.2} {unit}"),
-        _ if value < 100.0 => format!("{value:.1} {unit}"),
-        _ => format!("{value:.0} {unit}"),
-    }
+    let digits = match value {
+        _ if power == 0 => 0,
+        v if v < 10.0 => 2,
+        v if v < 100.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.digits$} {}", units[power])
 }
 
 /// At most `width` columns; what is left out shows as `…`.
@@ -223,12 +260,14 @@ mod tests {
     #[test]
     fn one_token_through_an_ffn() {
         insta::assert_snapshot!(explain(&ffn(1, 64, 256), 4), @r"
-        plan by placed/1 for 4 devices, weights as needed: optimal over axis layouts with one replica layout per tensor
+        plan by placed/1 for 4 devices, weights as needed
+        optimal over axis layouts with one replica layout per tensor
         moved 1.50 KiB per run; weights loaded once 128 KiB; peak memory per device 32.6 KiB
-        statement        parts                          what it does                                            moves  share
-        h                [b=1 f=4 | d=1]                column-parallel; gathers x                              768 B 50.0 %
-        a                [b=1 f=4]                      feature-parallel                                            0
-        y                [b=1 d=1 | f=4]                row-parallel, then reduce-scatter                       768 B 50.0 %
+        model communication 33.7 k elements, 1.00 × the least of any vectors
+        statement      parts                        what it does                                         moves   share  elements
+        h              [b=1 f=4 | d=1]              column-parallel; gathers x                           768 B  50.0 %    16.6 k
+        a              [b=1 f=4]                    feature-parallel                                         0               256
+        y              [b=1 d=1 | f=4]              row-parallel, then reduce-scatter                    768 B  50.0 %    16.8 k
         ");
     }
 
@@ -238,24 +277,26 @@ mod tests {
         let text = explain.to_string();
         assert!(text.lines().all(|l| l.chars().count() <= 120));
         insta::assert_snapshot!(text, @r"
-        plan by placed/1 for 4 devices, weights as needed: optimal over axis layouts with one replica layout per tensor
+        plan by placed/1 for 4 devices, weights as needed
+        optimal over axis layouts with one replica layout per tensor
         moved 24.0 KiB per run; weights loaded once 512 KiB; peak memory per device 132 KiB
-        statement        parts                          what it does                                            moves  share
-        q                [b=1 s=4 h=1 e=1 | d=1]        sequence-parallel                                           0
-        k                [b=1 t=4 h=1 e=1 | d=1]        sequence-parallel                                           0
-        v                [b=1 t=4 h=1 e=1 | d=1]        sequence-parallel                                           0
-        c                [b=1 h=4 s=1 t=1 | e=1]        head-parallel; reshards q k                          3.00 KiB 12.5 %
-        m                [b=1 h=4 s=1 | t=1]            head-parallel                                               0
-        p                [b=1 h=4 s=1 t=1]              head-parallel                                               0
-        z                [b=1 h=4 s=1 | t=1]            head-parallel                                               0
-        a                [b=1 h=4 s=1 t=1]              head-parallel                                               0
-        o                [b=1 s=1 h=4 e=1 | t=1]        head-parallel; reshards v                            3.00 KiB 12.5 %
-        y                [b=1 s=4 d=1 | h=1 e=1]        sequence-parallel                                           0
-        r                [b=1 s=4 d=1]                  sequence-parallel                                           0
-        u                [b=1 s=4 f=1 | d=1]            sequence-parallel                                           0
-        n                [b=1 s=4 f=1]                  sequence-parallel                                           0
-        t                [b=1 s=4 d=1 | f=1]            sequence-parallel                                           0
-        x1               [b=1 s=4 d=1]                  sequence-parallel                                           0
+        model communication 242 k elements, 2.13 × the least of any vectors
+        statement      parts                        what it does                                         moves   share  elements
+        q              [b=1 s=4 h=1 e=1 | d=1]      sequence-parallel                                        0            4.61 k
+        k              [b=1 t=4 h=1 e=1 | d=1]      sequence-parallel                                        0            4.61 k
+        v              [b=1 t=4 h=1 e=1 | d=1]      sequence-parallel                                        0            4.61 k
+        c              [b=1 h=4 s=1 t=1 | e=1]      head-parallel; reshards q k                       3.00 KiB  12.5 %    8.19 k
+        m              [b=1 h=4 s=1 | t=1]          head-parallel                                            0            1.02 k
+        p              [b=1 h=4 s=1 t=1]            head-parallel                                            0            1.09 k
+        z              [b=1 h=4 s=1 | t=1]          head-parallel                                            0            1.02 k
+        a              [b=1 h=4 s=1 t=1]            head-parallel                                            0            1.09 k
+        o              [b=1 s=1 h=4 e=1 | t=1]      head-parallel; reshards v (result)                3.00 KiB  12.5 %    5.12 k
+        y              [b=1 s=4 d=1 | h=1 e=1]      sequence-parallel                                        0            8.19 k
+        r              [b=1 s=4 d=1]                sequence-parallel                                        0            1.02 k
+        u              [b=1 s=4 f=1 | d=1]          sequence-parallel                                        0            8.70 k
+        n              [b=1 s=4 f=1]                sequence-parallel                                        0            1.02 k
+        t              [b=1 s=4 d=1 | f=1]          sequence-parallel                                        0            9.22 k
+        x1             [b=1 s=4 d=1]                sequence-parallel                                        0            1.02 k
           … and 3 more times, as the 15 rows above
         ");
     }

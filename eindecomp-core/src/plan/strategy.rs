@@ -116,7 +116,7 @@ fn label_roles(graph: &BoundGraph, e: &EinSum, axes: &[Vec<IndexRole>]) -> Vec<I
 }
 
 /// What one vertex does under a plan: `column-parallel`, `row-parallel, then reduce-scatter`,
-/// `data × head-parallel; gathers k v`. Empty for an input.
+/// `data × head-parallel; gathers k v; reshards (result)`. Empty for an input.
 pub fn words(
     graph: &BoundGraph,
     roles: &Roles,
@@ -149,16 +149,29 @@ pub fn words(
     }
     let fetched = fetches(graph, devices, nodes, node);
     for (verb, gathers) in [("gathers", true), ("reshards", false)] {
-        let names: Vec<&str> = fetched
-            .iter()
-            .filter(|f| f.1 == gathers)
-            .map(|f| &*graph.node(f.0).name)
-            .collect();
+        let some = fetched.iter().filter(|f| f.1 == gathers);
+        let mut names: Vec<&str> = some.map(|f| &*graph.node(f.0).name).collect();
+        if !gathers && hands_over(graph, devices, nodes, node) {
+            names.push("(result)");
+        }
         if !names.is_empty() {
             text += &format!("; {verb} {}", names.join(" "));
         }
     }
     text
+}
+
+/// Is the finished result moved to other owners?
+fn hands_over(graph: &BoundGraph, devices: u32, nodes: &[NodePlan], node: NodeId) -> bool {
+    let plan = &nodes[node.at()];
+    let (Some(e), Some(join), Some(owner)) = (graph.node(node).einsum(), &plan.join, &plan.owner)
+    else {
+        return false;
+    };
+    let outputs: usize = e.out.iter().map(Vec::len).sum();
+    let made = Holding::outputs(e, join, graph.label_extents(node), devices);
+    join.parts[outputs..].iter().all(|&d| d == 1)
+        && made.beyond(&Holding::tiles(owner, graph.shape(node), devices)) > 0
 }
 
 fn way(graph: &BoundGraph, e: &EinSum, label: LabelId, role: IndexRole) -> &'static str {
