@@ -30,6 +30,8 @@ pub(super) struct Contraction {
     operands: [usize; 2],
     /// Their places' coefficients per axis: terms and offset.
     maps: [AccessMap; 2],
+    /// Step of each label in the whole row-major operands.
+    whole: [Vec<i64>; 2],
     classes: Vec<Class>,
     /// f32 or f64.
     compute: DType,
@@ -47,6 +49,19 @@ pub(super) struct Converted {
 struct Step {
     extent: usize,
     strides: [i64; 3],
+    /// In the whole row-major operands.
+    whole: [i64; 2],
+}
+
+impl Step {
+    /// Is `inner`, inside this loop, one loop with it? How k is cut decides the order of sums, so
+    /// there the strides of windows, which differ between shared and private memory, do not
+    /// suffice.
+    fn merges(&self, inner: &Step, is_k: bool) -> bool {
+        let extent = inner.extent as i64;
+        let of = |o: &[i64], i: &[i64]| o.iter().zip(i).all(|(o, i)| *o == i * extent);
+        of(&self.strides, &inner.strides) && (!is_k || of(&self.whole, &inner.whole))
+    }
 }
 
 impl Contraction {
@@ -104,6 +119,10 @@ impl Contraction {
             .all(|c| classes.contains(c))
             .then_some(Contraction {
                 operands,
+                whole: [0, 1].map(|side| {
+                    let region = Region::whole(&shapes[operands[side]]);
+                    place(&maps[side], &region, &dense_strides(&region), extents.len()).coefficients
+                }),
                 maps,
                 classes,
                 compute,
@@ -208,8 +227,8 @@ impl Contraction {
         };
         let (left, right) = (operand(0, a), operand(1, b));
         let walks = [
-            place(&self.maps[0], &left, tile.0.len()),
-            place(&self.maps[1], &right, tile.0.len()),
+            place(&self.maps[0], left.region(), left.strides(), tile.0.len()),
+            place(&self.maps[1], right.region(), right.strides(), tile.0.len()),
         ];
         let labels: Vec<LabelId> = (0..tile.0.len() as u16).map(LabelId).collect();
         if write.dtype() == self.compute {
@@ -285,14 +304,15 @@ impl Contraction {
                 let step = Step {
                     extent: hi - lo,
                     strides: walks.map(|w| w.coefficients[l.at()]),
+                    whole: [0, 1].map(|side| self.whole[side][l.at()]),
                 };
-                let merges =
-                    |o: &Step| (0..3).all(|i| o.strides[i] == step.strides[i] * step.extent as i64);
                 match loops.last_mut() {
                     _ if step.extent == 1 => {}
-                    Some(outer) if merges(outer) => {
-                        outer.extent *= step.extent;
-                        outer.strides = step.strides;
+                    Some(outer) if outer.merges(&step, class == Class::K) => {
+                        *outer = Step {
+                            extent: outer.extent * step.extent,
+                            ..step
+                        };
                     }
                     _ => loops.push(step),
                 }
@@ -306,6 +326,7 @@ impl Contraction {
             let one = Step {
                 extent: 1,
                 strides: [0; 3],
+                whole: [0; 2],
             };
             (largest.map_or(one, |i| loops.remove(i)), loops)
         };
@@ -361,22 +382,27 @@ fn for_each(loops: &[Step], at: [i64; 3], f: &mut dyn FnMut([i64; 3])) {
 /// A window on a dense box in a buffer that is made large enough.
 fn dense<T: Gemm>(buffer: &mut Vec<T>, region: Region, dtype: DType) -> ViewMut {
     buffer.resize(buffer.len().max(region.volume()), T::ZERO);
+    let strides = dense_strides(&region);
+    // SAFETY: the buffer has room for the box, and its owner lends it for the whole run.
+    unsafe { ViewMut::new(buffer.as_mut_ptr().cast(), dtype, region, strides) }
+}
+
+fn dense_strides(region: &Region) -> Vec<isize> {
     let mut strides = vec![1; region.0.len()];
     for axis in (1..strides.len()).rev() {
         let (lo, hi) = region.0[axis];
         strides[axis - 1] = strides[axis] * (hi - lo) as isize;
     }
-    // SAFETY: the buffer has room for the box, and its owner lends it for the whole run.
-    unsafe { ViewMut::new(buffer.as_mut_ptr().cast(), dtype, region, strides) }
+    strides
 }
 
 /// The place of an operand's element in its window.
-fn place(map: &AccessMap, view: &View, labels: usize) -> Walk {
+fn place(map: &AccessMap, region: &Region, strides: &[isize], labels: usize) -> Walk {
     let mut walk = Walk {
         base: 0,
         coefficients: vec![0; labels],
     };
-    for ((axis, r), &stride) in map.axes.iter().zip(&view.region().0).zip(view.strides()) {
+    for ((axis, r), &stride) in map.axes.iter().zip(&region.0).zip(strides) {
         let (terms, offset) = terms(axis).unwrap_or_default();
         walk.base += (offset - r.0 as i64) * stride as i64;
         for (l, c) in terms {

@@ -6,8 +6,9 @@
 //! [`nest`] turns label ranges and strides into loops; [`memory`] moves elements between windows
 //! and registers; [`combine`] folds partial results and copies boxes.
 //!
-//! *Invariant*: the order of every floating-point operation follows from the kernel, the tile and
-//! the strides of its windows alone; no kernel asks how many threads there are.
+//! *Invariant*: the order of every floating-point operation follows from the kernel and the tile
+//! alone: not from the number of threads, nor from the strides of windows, which differ between
+//! shared and private memory.
 
 mod calls;
 mod combine;
@@ -25,8 +26,8 @@ mod vector;
 
 use std::sync::Arc;
 
-use eindecomp_core::ein::access::AccessMap;
-use eindecomp_core::ein::{DType, EinSum, Value};
+use eindecomp_core::ein::access::{AccessMap, AxisAccess};
+use eindecomp_core::ein::{DType, EinSum, LabelId, Value};
 use eindecomp_core::graph::{BoundGraph, NodeId};
 use eindecomp_core::plan::layout::Region;
 
@@ -52,6 +53,14 @@ pub enum KernelError {
     /// Inputs are not computed.
     #[error("{0} is an input, not an EinSum")]
     Input(NodeId),
+    /// An index expression that leaves ±2³² somewhere in the index space.
+    #[error("axis {axis} of `{tensor}` is read at indices beyond 2^32")]
+    Index {
+        /// The tensor that is read.
+        tensor: Arc<str>,
+        /// The axis, from 0.
+        axis: usize,
+    },
     /// Some function does not fit its arguments: the graph does not verify.
     #[error("some expression has no element type")]
     DType,
@@ -82,6 +91,14 @@ pub enum KernelRunError {
         window: String,
         /// The box and element type needed.
         needed: String,
+    },
+    /// A tile that is not in the label's range: a bug of the task graph.
+    #[error("the tile {tile} leaves the index space of extents {extents:?}")]
+    Tile {
+        /// Ranges of the labels.
+        tile: String,
+        /// Extents of the labels.
+        extents: Vec<usize>,
     },
     /// A tile of another number of labels, or another number of windows: a bug of the task graph.
     #[error("{given} {what} were given, but the kernel has {expected}")]
@@ -122,7 +139,7 @@ impl Kernel {
     /// Compiles a vertex, for tiles of any size.
     ///
     /// # Errors
-    /// [`KernelError`], only on inputs and on graphs that do not verify.
+    /// [`KernelError`]: on inputs, on graphs that do not verify, and on absurd index expressions.
     pub fn compile(graph: &BoundGraph, node: NodeId) -> Result<Kernel, KernelError> {
         let vertex = graph.node(node);
         let einsum = vertex.einsum().ok_or(KernelError::Input(node))?;
@@ -130,6 +147,13 @@ impl Kernel {
         let shapes: Vec<Vec<usize>> = operands().map(|n| graph.shape(n).to_vec()).collect();
         let dtypes: Vec<DType> = operands().map(|n| graph.node(n).dtype).collect();
         let extents = graph.label_extents(node).to_vec();
+        let maps: Vec<AccessMap> = einsum.operands.iter().map(AccessMap::of).collect();
+        for (map, operand) in maps.iter().zip(&einsum.operands) {
+            if let Some(axis) = map.axes.iter().position(|a| !is_small(a, &extents)) {
+                let tensor = graph.node(operand.node).name.clone();
+                return Err(KernelError::Index { tensor, axis });
+            }
+        }
         let program = Program::compile(&Source {
             einsum,
             extents: &extents,
@@ -150,7 +174,7 @@ impl Kernel {
                     .collect(),
                 agg: einsum.reduce.as_ref().map(|r| (r.agg, r.acc)),
             },
-            maps: einsum.operands.iter().map(AccessMap::of).collect(),
+            maps,
             tensors: operands().map(|n| graph.node(n).name.clone()).collect(),
             name: vertex.name.clone(),
             einsum: einsum.clone(),
@@ -338,4 +362,14 @@ impl Kernel {
         }
         Ok(all)
     }
+}
+
+/// Do the values of an affine index stay so small that no place computed from them overflows?
+fn is_small(axis: &AxisAccess, extents: &[usize]) -> bool {
+    let AxisAccess::Affine { terms, offset } = axis else {
+        return true;
+    };
+    let largest = |&(l, c): &(LabelId, i64)| u128::from(c.unsigned_abs()) * extents[l.at()] as u128;
+    let sum: u128 = terms.iter().map(largest).sum();
+    sum + u128::from(offset.unsigned_abs()) <= 1 << 32
 }

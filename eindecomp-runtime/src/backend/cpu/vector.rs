@@ -7,7 +7,7 @@ use eindecomp_core::plan::layout::Region;
 use super::exec::{BoundLoad, Execute, Guard, Lane, Miss, Registers};
 use super::memory::write_chunk;
 use super::nest::{Chunk, LANES, Loops, Walk};
-use super::program::{Kind, LoadAxis, Op, Program};
+use super::program::{Kind, Load, LoadAxis, Op, Program};
 use super::reduce::{Columns, Finish, Fold, Folds, Merge, Rows, WithFold};
 use super::simd::vectorised;
 use crate::view::{View, ViewMut};
@@ -43,6 +43,8 @@ struct Bound<'a> {
     starts: Vec<i64>,
     out: Loops,
     reduced: Loops,
+    /// Lanes run over the output, not along the reduction.
+    columns: bool,
     /// First value of the reduced label, for selections.
     origin: i64,
     write: &'a ViewMut,
@@ -75,18 +77,51 @@ impl Vector {
         };
         let kind = self.program.result.kind;
         let identity = agg.identity(acc);
-        let columns = bound.prefers_columns();
-        let job = Reduction {
-            bound,
-            work,
-            columns,
-        };
+        let job = Reduction { bound, work };
         match kind {
             Kind::F32 => f32::with(agg, Lane::from_value(identity), job),
             Kind::F64 => f64::with(agg, Lane::from_value(identity), job),
             Kind::I64 => i64::with(agg, Lane::from_value(identity), job),
             Kind::Bool => u8::with(agg, Lane::from_value(identity), job),
         }
+    }
+
+    /// The reduced labels, slow to fast, and whether lanes run over the output rather than along
+    /// the reduction. It decides the order of sums, so it looks at the tensors' own row-major
+    /// strides: those of windows differ between shared and private memory.
+    fn order(&self, tile: &Region, shapes: &[Vec<usize>]) -> (Vec<LabelId>, bool) {
+        let step = |load: &Load, label: LabelId| -> i64 {
+            let mut stride = 1;
+            let mut total = 0;
+            for (axis, &extent) in load.axes.iter().zip(&shapes[load.operand]).rev() {
+                if let LoadAxis::Affine { terms, .. } = axis {
+                    let of = terms.iter().filter(|t| t.0 == label);
+                    total += of.map(|t| t.1 * stride).sum::<i64>();
+                }
+                stride *= extent as i64;
+            }
+            total
+        };
+        // A contiguous load is best, a repeated element next, a strided one last.
+        let score = |label: Option<&LabelId>| -> usize {
+            let of = |load: &Load| match label.map_or(0, |&l| step(load, l)) {
+                1 => 2,
+                0 => 1,
+                _ => 0,
+            };
+            self.program.loads.iter().map(of).sum()
+        };
+        let extent = |l: &LabelId| tile.0[l.at()].1 - tile.0[l.at()].0;
+        let mut reduced = self.reduced.clone();
+        reduced.sort_by_key(|l| score(Some(l)));
+        let points = |labels: &[LabelId]| labels.iter().map(extent).product::<usize>();
+        let fast = |labels: &[LabelId]| {
+            let fastest = labels.iter().rev().find(|l| extent(l) > 1);
+            score(fastest)
+        };
+        let columns =
+            points(&self.out) >= 32 && (points(&reduced) <= 8 || fast(&self.out) > fast(&reduced));
+        (reduced, columns)
     }
 
     fn bind<'a>(
@@ -164,19 +199,14 @@ impl Vector {
                 }));
             }
         }
-        // The fastest reduced label is the one along which most loads are contiguous.
-        let unit = |l: LabelId| {
-            let along = |b: &BoundLoad<'_>| walks[b.walk].coefficients[l.at()];
-            loads.iter().filter(|b| along(b) == 1).count()
-        };
-        let mut order = self.reduced.clone();
-        order.sort_by_key(|&l| unit(l));
+        let (reduced, columns) = self.order(tile, shapes);
         Bound {
             program: &self.program,
             index_walks,
             starts: walks.iter().map(|w| w.start(tile)).collect(),
             out: Loops::new(&self.out, tile, &walks),
-            reduced: Loops::new(&order, tile, &walks),
+            reduced: Loops::new(&reduced, tile, &walks),
+            columns,
             origin: self.reduced.first().map_or(0, |l| tile.0[l.at()].0 as i64),
             loads,
             write,
@@ -185,21 +215,6 @@ impl Vector {
 }
 
 impl Bound<'_> {
-    /// Lanes run over the output, not along the reduction.
-    fn prefers_columns(&self) -> bool {
-        let (out, reduced) = (self.out.points(), self.reduced.points());
-        // A contiguous load is best, a repeated element next, a strided one last.
-        let score = |loops: &Loops| -> usize {
-            let of = |b: &BoundLoad<'_>| match loops.inner(b.walk) {
-                1 => 2,
-                0 => 1,
-                _ => 0,
-            };
-            self.loads.iter().map(of).sum()
-        };
-        out >= 32 && (reduced <= 8 || score(&self.out) > score(&self.reduced))
-    }
-
     /// Marks the gathers whose index is one value along the runs of `lanes`.
     fn mark_uniform(&mut self, lanes: &Loops) {
         for (bound, load) in self.loads.iter_mut().zip(&self.program.loads) {
@@ -278,13 +293,12 @@ impl Bound<'_> {
 struct Reduction<'a> {
     bound: Bound<'a>,
     work: &'a mut Work,
-    columns: bool,
 }
 
 impl<T: Lane> WithFold<T> for Reduction<'_> {
     type Output = Result<(), Miss>;
     fn with<F: Fold<T>>(self, fold: F) -> Result<(), Miss> {
-        match self.columns {
+        match self.bound.columns {
             true => self.columns(fold),
             false => self.rows(fold),
         }

@@ -244,7 +244,7 @@ impl Case {
         let (dtype, shape) = &self.inputs[n];
         let len: usize = shape.iter().product();
         let value = |i: usize| match dtype {
-            DType::Bool => f64::from(i % 3 == 0),
+            DType::Bool => f64::from(i.is_multiple_of(3)),
             d if d.is_float() => ((0.7 * i as f64 + n as f64).sin() + 0.01) as f32 as f64,
             DType::U32 | DType::U8 => ((7 * i + 3 * n) % 11) as f64,
             _ => ((7 * i + 3 * n) % 11) as f64 - 5.0,
@@ -273,6 +273,16 @@ impl Case {
 
     /// Runs with these parts per label, in private dense windows, `transposed` or not.
     fn run(&self, parts: &[u32], transposed: bool) -> Result<Vec<f64>, KernelRunError> {
+        self.run_in(parts, transposed, false)
+    }
+
+    /// As `run`; `shared`: operands are read through windows on the whole tensors.
+    fn run_in(
+        &self,
+        parts: &[u32],
+        transposed: bool,
+        shared: bool,
+    ) -> Result<Vec<f64>, KernelRunError> {
         let (graph, node) = self.graph();
         let e = graph.node(node).einsum().unwrap().clone();
         let kernel = Kernel::compile(&graph, node).unwrap();
@@ -301,7 +311,14 @@ impl Case {
                 copy(&source.view(), &window.view_mut(), &region);
                 boxes.push(window);
             }
-            let reads: Vec<View> = boxes.iter().map(Buffer::view).collect();
+            let reads: Vec<View> = match shared {
+                false => boxes.iter().map(Buffer::view).collect(),
+                true => e
+                    .operands
+                    .iter()
+                    .map(|o| sources[o.node.at()].view())
+                    .collect(),
+            };
             let region = output_region(&e, &tile, &self.extents);
             let split = parts[self.out.len()..].iter().any(|&d| d > 1);
             let mut partial = new(self.acc, region.clone());
@@ -329,6 +346,19 @@ impl Case {
         Ok(result.values())
     }
 
+    /// Bits do not depend on the strides of windows: `got` from private ones against shared ones.
+    fn check_bits(&self, parts: &[u32]) {
+        let [private, shared] =
+            [false, true].map(|shared| self.run_in(parts, false, shared).unwrap());
+        let bits = |v: &[f64]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        assert_eq!(
+            bits(&private),
+            bits(&shared),
+            "{} over {parts:?}",
+            self.body_text()
+        );
+    }
+
     fn check(&self) {
         let (graph, node) = self.graph();
         let want = self.reference(&graph).unwrap();
@@ -346,6 +376,9 @@ impl Case {
                     *part = left.min(self.extents[l] as u32);
                     left = if n == 5 { 2 } else { 1.max(left / *part) };
                 }
+            }
+            if !transposed {
+                self.check_bits(&parts);
             }
             let got = self.run(&parts, transposed).unwrap();
             assert_eq!(got.len(), want.len());
