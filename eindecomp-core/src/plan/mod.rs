@@ -4,6 +4,7 @@
 //! (cost models), `search/` (exact, linearized, exhaustive), `place` (placement), `verify`,
 //! `explain`, `strategy` (names in words), `cache`.
 
+pub mod cache;
 pub mod cluster;
 pub mod communication;
 pub mod cost;

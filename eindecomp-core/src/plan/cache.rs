@@ -1,0 +1,429 @@
+//! What a plan is kept under, and the file it is kept in. Folders and clocks are the façade's.
+//!
+//! A [`Key`] holds everything that a plan depends on, readable; its hash names the entry. An entry
+//! is one JSON document: format, key, plan, and the hash of the last two. Read back, it is
+//! untrusted: see [`decode`].
+
+use std::fmt::Write as _;
+use std::io;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::verify::{self, verify};
+use super::{Algorithm, Cluster, Objective, Plan, PlanOptions, Residency};
+use crate::graph::{BoundGraph, Pin};
+
+/// Version of the planner: raised whenever it makes another plan of the same key. A test compares
+/// plans with stored ones.
+pub const PLANNER: &str = "planner/1";
+/// Version of the entry's format.
+const FORMAT: u32 = 1;
+/// Larger files are no entries.
+pub const MAX_BYTES: u64 = 64 << 20;
+
+/// Everything that a plan depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Key {
+    /// The canonical graph, bound dims included, by lines.
+    pub graph: Vec<String>,
+    /// The graph's pins: `%2 #0 in 4`, `%3 whole`.
+    pub pins: Vec<String>,
+    /// Where weights may live.
+    pub residency: Residency,
+    /// Bytes per device.
+    pub capacity: u64,
+    /// Number of devices.
+    pub devices: u32,
+    /// Cost model with its version.
+    pub model: String,
+    /// How the optimum is searched.
+    pub algorithm: String,
+    /// Planner with its version.
+    pub planner: String,
+}
+
+impl Key {
+    /// Of one planning task.
+    pub fn new(graph: &BoundGraph, cluster: &Cluster, options: &PlanOptions) -> Key {
+        let mut pins = Vec::new();
+        for (id, node) in graph.ids() {
+            for pin in &node.pins {
+                pins.push(match pin {
+                    Pin::Whole => format!("{id} whole"),
+                    Pin::Split(name, parts) => {
+                        let labels = node.einsum().map_or(&[][..], |e| &e.labels);
+                        match labels.iter().position(|l| l.name == *name) {
+                            Some(label) => format!("{id} #{label} in {parts}"),
+                            None => format!("{id} {name:?} in {parts}"),
+                        }
+                    }
+                });
+            }
+        }
+        Key {
+            graph: graph.canonical().lines().map(String::from).collect(),
+            pins,
+            residency: options.residency,
+            capacity: cluster.capacity(),
+            devices: cluster.devices(),
+            model: options.objective.model().into(),
+            algorithm: match options.algorithm {
+                Algorithm::Exact => "exact",
+                Algorithm::Linearized => "linearized",
+                Algorithm::Exhaustive => "exhaustive",
+            }
+            .into(),
+            planner: PLANNER.into(),
+        }
+    }
+
+    /// 64 hexadecimal digits: the entry's name.
+    pub fn hash(&self) -> String {
+        hash(self)
+    }
+}
+
+impl Objective {
+    /// Name and version of the cost model.
+    pub fn model(self) -> &'static str {
+        use super::cost::CostModel;
+        match self {
+            Objective::Placed => super::cost::placed::MODEL,
+            Objective::Communication => super::cost::communication::Communication.name(),
+        }
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry<K, P> {
+    format: u32,
+    payload_sha256: String,
+    key: K,
+    plan: P,
+}
+
+/// Why a file is no entry for a key.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EntryError {
+    /// Not an entry's JSON.
+    #[error("it is no plan entry: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Another format.
+    #[error("it has format {0}, not {FORMAT}")]
+    Format(u32),
+    /// Key and plan are not what was hashed.
+    #[error("its content does not match its hash")]
+    Hash,
+    /// An entry of another key.
+    #[error("it is for another key: the {0} differs")]
+    Key(&'static str),
+    /// A plan by another model or residency than the key's.
+    #[error("its plan is not one of its key's: the {0} differs")]
+    Plan(&'static str),
+    /// A bound above the cost that it bounds.
+    #[error("its certificate has a bound above the cost")]
+    Certificate,
+    /// A plan that does not fit the graph or the cluster.
+    #[error("its plan breaks a rule: {0}")]
+    Rule(#[from] verify::PlanError),
+}
+
+/// The entry of a plan: equal for equal keys and plans.
+pub fn encode(key: &Key, plan: &Plan) -> String {
+    let entry = Entry {
+        format: FORMAT,
+        payload_sha256: hash(&(key, plan)),
+        key,
+        plan,
+    };
+    let mut out = Vec::new();
+    let mut writer = serde_json::Serializer::with_formatter(
+        &mut out,
+        Lines {
+            depth: 0,
+            first: true,
+        },
+    );
+    entry
+        .serialize(&mut writer)
+        .expect("an entry has string keys only, and a vector takes all");
+    out.push(b'\n');
+    String::from_utf8(out).expect("JSON is UTF-8")
+}
+
+/// The plan of an entry, after every check: JSON (serde_json bounds its depth), format, payload
+/// hash, key, and the plan's own rules against graph and cluster.
+///
+/// # Errors
+/// The first check that fails.
+pub fn decode(
+    text: &[u8],
+    key: &Key,
+    graph: &BoundGraph,
+    cluster: &Cluster,
+) -> Result<Plan, EntryError> {
+    let entry: Entry<Key, Plan> = serde_json::from_slice(text)?;
+    if entry.format != FORMAT {
+        return Err(EntryError::Format(entry.format));
+    }
+    if entry.payload_sha256 != hash(&(&entry.key, &entry.plan)) {
+        return Err(EntryError::Hash);
+    }
+    if let Some(part) = difference(&entry.key, key) {
+        return Err(EntryError::Key(part));
+    }
+    let plan = entry.plan;
+    if plan.model != key.model {
+        return Err(EntryError::Plan("cost model"));
+    }
+    if key.residency != Residency::Auto && plan.residency != key.residency {
+        return Err(EntryError::Plan("residency"));
+    }
+    if plan.certificate.bound > plan.certificate.cost {
+        return Err(EntryError::Certificate);
+    }
+    verify(graph, &plan, cluster)?;
+    Ok(plan)
+}
+
+/// The first part in which two keys differ.
+pub fn difference(a: &Key, b: &Key) -> Option<&'static str> {
+    let parts = [
+        ("graph", a.graph == b.graph),
+        ("pins", a.pins == b.pins),
+        ("residency", a.residency == b.residency),
+        ("capacity", a.capacity == b.capacity),
+        ("number of devices", a.devices == b.devices),
+        ("cost model", a.model == b.model),
+        ("algorithm", a.algorithm == b.algorithm),
+        ("planner", a.planner == b.planner),
+    ];
+    parts.iter().find(|p| !p.1).map(|p| p.0)
+}
+
+/// SHA-256 of the compact JSON.
+fn hash(value: &impl Serialize) -> String {
+    let bytes = serde_json::to_vec(value).expect("keys and plans have string keys only");
+    let mut out = String::with_capacity(64);
+    for byte in Sha256::digest(&bytes) {
+        let _ = write!(out, "{byte:02x}");
+    }
+    out
+}
+
+/// JSON with one line per item down to [`Lines::DEPTH`] (a line per node of a plan), the rest of
+/// an item on its line.
+struct Lines {
+    depth: usize,
+    /// Is the collection that was opened last still empty?
+    first: bool,
+}
+
+impl Lines {
+    const DEPTH: usize = 3;
+
+    fn open(&mut self) {
+        self.depth += 1;
+        self.first = true;
+    }
+
+    fn close<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
+        self.depth -= 1;
+        let empty = std::mem::replace(&mut self.first, false);
+        if self.depth < Self::DEPTH && !empty {
+            self.newline(w)?;
+        }
+        Ok(())
+    }
+
+    fn item<W: ?Sized + io::Write>(&mut self, w: &mut W, first: bool) -> io::Result<()> {
+        self.first = false;
+        if !first {
+            w.write_all(b",")?;
+        }
+        if self.depth <= Self::DEPTH {
+            self.newline(w)
+        } else if first {
+            Ok(())
+        } else {
+            w.write_all(b" ")
+        }
+    }
+
+    fn newline<W: ?Sized + io::Write>(&self, w: &mut W) -> io::Result<()> {
+        w.write_all(b"\n")?;
+        (0..self.depth).try_for_each(|_| w.write_all(b"  "))
+    }
+}
+
+impl serde_json::ser::Formatter for Lines {
+    fn begin_array<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
+        self.open();
+        w.write_all(b"[")
+    }
+
+    fn end_array<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
+        self.close(w)?;
+        w.write_all(b"]")
+    }
+
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        w: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        self.item(w, first)
+    }
+
+    fn begin_object<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
+        self.open();
+        w.write_all(b"{")
+    }
+
+    fn end_object<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
+        self.close(w)?;
+        w.write_all(b"}")
+    }
+
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        w: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
+        self.item(w, first)
+    }
+
+    fn begin_object_value<W: ?Sized + io::Write>(&mut self, w: &mut W) -> io::Result<()> {
+        w.write_all(b": ")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ein::Agg;
+    use crate::plan::plan;
+    use crate::plan::samples::{Sample, ffn, matmul};
+
+    fn planned(graph: &BoundGraph, devices: u32) -> (Key, Plan, Cluster) {
+        let (cluster, options) = (Cluster::cpus(devices), PlanOptions::default());
+        let key = Key::new(graph, &cluster, &options);
+        let plan = plan(graph, &cluster, &options).unwrap();
+        (key, plan, cluster)
+    }
+
+    #[test]
+    fn entries_read_back() {
+        for devices in [1, 3, 4] {
+            let graph = ffn(4, 6, 8);
+            let (key, plan, cluster) = planned(&graph, devices);
+            let text = encode(&key, &plan);
+            let read = decode(text.as_bytes(), &key, &graph, &cluster).unwrap();
+            assert_eq!(read, plan);
+            assert_eq!(text, encode(&key, &read));
+            assert!(text.lines().all(|l| l.len() < 400), "{text}");
+        }
+    }
+
+    #[test]
+    fn every_part_of_the_key_counts() {
+        let (graph, options) = (ffn(4, 6, 8), PlanOptions::default());
+        let key = |g: &BoundGraph, c: Cluster, o: PlanOptions| Key::new(g, &c, &o).hash();
+        let base = key(&graph, Cluster::cpus(2), options);
+        assert_eq!(base.len(), 64);
+        assert_eq!(base, key(&ffn(4, 6, 8), Cluster::cpus(2), options));
+        let others = [
+            key(&ffn(5, 6, 8), Cluster::cpus(2), options),
+            key(&graph, Cluster::cpus(3), options),
+            key(&graph, Cluster::cpus(2).with_capacity(1 << 30), options),
+            key(
+                &graph,
+                Cluster::cpus(2),
+                PlanOptions {
+                    residency: Residency::Sharded,
+                    ..options
+                },
+            ),
+            key(
+                &graph,
+                Cluster::cpus(2),
+                PlanOptions {
+                    objective: Objective::Communication,
+                    ..options
+                },
+            ),
+            key(
+                &graph,
+                Cluster::cpus(2),
+                PlanOptions {
+                    algorithm: Algorithm::Linearized,
+                    ..options
+                },
+            ),
+        ];
+        for (i, other) in others.iter().enumerate() {
+            assert_ne!(*other, base);
+            assert!(!others[..i].contains(other));
+        }
+        let pinned = |pin| {
+            let mut g = Sample::default();
+            let x = g.data("x", &[8, 8]);
+            let y = g.pinned("y", "ij->i", &[x], Agg::SUM, pin);
+            Key::new(&g.finish(y), &Cluster::cpus(2), &options)
+        };
+        assert_eq!(pinned(vec![Pin::Split("j".into(), 2)]).pins, ["%1 #1 in 2"]);
+        assert_eq!(pinned(vec![Pin::Whole]).pins, ["%1 whole"]);
+    }
+
+    #[test]
+    fn bad_entries_are_refused() {
+        let graph = matmul(8, 8, 8);
+        let (key, plan, cluster) = planned(&graph, 2);
+        let text = encode(&key, &plan);
+        let read = |text: &[u8]| decode(text, &key, &graph, &cluster).unwrap_err();
+        for junk in [
+            &b""[..],
+            b"{}",
+            b"\xff\xfe",
+            b"null",
+            &text.as_bytes()[..text.len() / 2],
+        ] {
+            assert!(matches!(read(junk), EntryError::Json(_)));
+        }
+        let deep = "[".repeat(1 << 20);
+        assert!(matches!(read(deep.as_bytes()), EntryError::Json(_)));
+        let newer = text.replacen("\"format\": 1", "\"format\": 2", 1);
+        assert!(matches!(read(newer.as_bytes()), EntryError::Format(2)));
+        let edited = text.replacen("\"moved_bytes\": \"", "\"moved_bytes\": \"1", 1);
+        assert!(matches!(read(edited.as_bytes()), EntryError::Hash));
+
+        // hashed as it is, but wrong
+        let refused = |change: &dyn Fn(&mut Key, &mut Plan)| {
+            let (mut key, mut plan) = (key.clone(), plan.clone());
+            change(&mut key, &mut plan);
+            read(encode(&key, &plan).as_bytes())
+        };
+        let error = refused(&|key, _| key.devices = 3);
+        assert!(matches!(error, EntryError::Key("number of devices")));
+        let error = refused(&|_, plan| plan.moved_bytes += 1);
+        assert!(matches!(
+            error,
+            EntryError::Rule(verify::PlanError::MovedBytes { .. })
+        ));
+        let error = refused(&|_, plan| plan.nodes[2].join.as_mut().unwrap().devices[0] = 9);
+        assert!(matches!(
+            error,
+            EntryError::Rule(verify::PlanError::Device { .. })
+        ));
+        let error = refused(&|_, plan| plan.certificate.bound = plan.certificate.cost + 1);
+        assert!(matches!(error, EntryError::Certificate));
+        let error = refused(&|_, plan| plan.model = "guess/1".into());
+        assert!(matches!(error, EntryError::Plan("cost model")));
+        let error = refused(&|_, plan| plan.residency = Residency::Sharded);
+        assert!(matches!(error, EntryError::Plan("residency")));
+    }
+}
