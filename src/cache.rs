@@ -170,9 +170,14 @@ fn bytes(path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
 fn store(folder: &Path, hash: &str, text: &[u8]) -> io::Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     fs::create_dir_all(folder)?;
-    remove_stale(folder, SystemTime::now());
-    let unique = NEXT.fetch_add(1, Ordering::Relaxed);
-    let temporary = folder.join(format!(".{hash}.{}.{unique}.tmp", std::process::id()));
+    let now = SystemTime::now();
+    // numbers of processes repeat, on other machines and later
+    let nanos = now
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |d| d.as_nanos());
+    let (process, count) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    remove_stale(folder, now);
+    let temporary = folder.join(format!(".{hash}.{process}.{nanos}.{count}.tmp"));
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)
@@ -195,7 +200,9 @@ fn store(folder: &Path, hash: &str, text: &[u8]) -> io::Result<()> {
 
 /// Removes temporaries that nobody will rename any more.
 fn remove_stale(folder: &Path, now: SystemTime) {
-    let Ok(files) = fs::read_dir(folder) else { return };
+    let Ok(files) = fs::read_dir(folder) else {
+        return;
+    };
     for file in files.flatten() {
         let name = file.file_name();
         let temporary = name.to_str().is_some_and(is_temporary);
@@ -212,4 +219,174 @@ fn is_temporary(name: &str) -> bool {
     let hash = name.strip_prefix('.').and_then(|n| n.strip_suffix(".tmp"));
     let hash = hash.and_then(|n| n.split_once('.')).map(|n| n.0);
     hash.is_some_and(|h| h.len() == 64 && h.bytes().all(|b| b.is_ascii_hexdigit()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::AtomicUsize;
+
+    use eindecomp_core::graph::EinGraph;
+    use eindecomp_core::plan::plan;
+    use tempfile::tempdir;
+    use tracing::field::{Field, Visit};
+    use tracing::span::{Attributes, Id, Record};
+    use tracing::{Event, Metadata, Subscriber};
+
+    use super::*;
+
+    fn graph() -> BoundGraph {
+        let text = r#"eingraph {
+            %0 "x" = input f32[8, 4]
+            %1 "w" = weight f32[4, 6]
+            %2 "y" = sum[j=4; f32] %0[i, j] * %1[j, k] -> f32[i=8, k=6]
+            output "y" = %2
+        }"#;
+        EinGraph::parse(text)
+            .unwrap()
+            .bind(&BTreeMap::new())
+            .unwrap()
+    }
+
+    fn get(cache: &PlanCache) -> (Arc<Plan>, PlanOrigin) {
+        let (graph, cluster, options) = (graph(), Cluster::cpus(4), PlanOptions::default());
+        let make = || plan(&graph, &cluster, &options);
+        cache.get_or_plan(&graph, &cluster, &options, make).unwrap()
+    }
+
+    fn path(folder: &Path) -> PathBuf {
+        let key = Key::new(&graph(), &Cluster::cpus(4), &PlanOptions::default());
+        entry(folder, &key.hash())
+    }
+
+    /// The messages of events while `f` runs.
+    fn events<T>(f: impl FnOnce() -> T) -> (T, Vec<String>) {
+        #[derive(Clone, Default)]
+        struct Messages(Arc<Mutex<Vec<String>>>);
+        impl Visit for Messages {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                if field.name() == "message" {
+                    self.0.lock().unwrap().push(format!("{value:?}"));
+                }
+            }
+        }
+        impl Subscriber for Messages {
+            fn enabled(&self, _: &Metadata<'_>) -> bool {
+                true
+            }
+            fn new_span(&self, _: &Attributes<'_>) -> Id {
+                Id::from_u64(1)
+            }
+            fn record(&self, _: &Id, _: &Record<'_>) {}
+            fn record_follows_from(&self, _: &Id, _: &Id) {}
+            fn event(&self, event: &Event<'_>) {
+                event.record(&mut self.clone());
+            }
+            fn enter(&self, _: &Id) {}
+            fn exit(&self, _: &Id) {}
+        }
+        let messages = Messages::default();
+        let result = tracing::subscriber::with_default(messages.clone(), f);
+        let messages = messages.0.lock().unwrap().clone();
+        (result, messages)
+    }
+
+    #[test]
+    fn a_plan_is_made_once_and_read_by_the_next_process() {
+        let (first, second) = (tempdir().unwrap(), tempdir().unwrap());
+        let cache = PlanCache::new(first.path());
+        let ((planned, origin), messages) = events(|| get(&cache));
+        assert_eq!(origin, PlanOrigin::Planned);
+        assert_eq!(messages, ["plan cache miss"]);
+        let ((_, origin), messages) = events(|| get(&cache));
+        assert_eq!(origin, PlanOrigin::Memory);
+        assert_eq!(messages, ["plan cache hit"]);
+        // a folder that this process has not seen is as good as another process
+        fs::copy(path(first.path()), path(second.path())).unwrap();
+        let ((read, origin), messages) = events(|| get(&PlanCache::new(second.path())));
+        assert_eq!((origin, &read), (PlanOrigin::Disk, &planned));
+        assert_eq!(messages, ["plan cache hit"]);
+        assert_eq!(fs::read_dir(first.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn garbage_is_reported_and_planned_again() {
+        let folder = tempdir().unwrap();
+        fs::write(path(folder.path()), "garbage").unwrap();
+        fs::write(folder.path().join("README"), "not ours").unwrap();
+        let ((plan, origin), messages) = events(|| get(&PlanCache::new(folder.path())));
+        assert_eq!(origin, PlanOrigin::Planned);
+        assert_eq!(messages, ["plan cache entry left out", "plan cache miss"]);
+        // the new entry took its place
+        let other = tempdir().unwrap();
+        fs::copy(path(folder.path()), path(other.path())).unwrap();
+        assert_eq!(get(&PlanCache::new(other.path())), (plan, PlanOrigin::Disk));
+        assert!(folder.path().join("README").exists());
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_used_costs_a_warning() {
+        let folder = tempdir().unwrap();
+        let file = folder.path().join("file");
+        fs::write(&file, "").unwrap();
+        for folder in [file.clone(), file.join("below")] {
+            let ((_, origin), messages) = events(|| get(&PlanCache::new(folder)));
+            assert_eq!(origin, PlanOrigin::Planned);
+            assert_eq!(messages.last().unwrap(), "plan cache folder not written");
+        }
+        // a folder where the entry should be
+        fs::create_dir(path(folder.path())).unwrap();
+        let ((_, origin), messages) = events(|| get(&PlanCache::new(folder.path())));
+        assert_eq!(origin, PlanOrigin::Planned);
+        let expected = [
+            "plan cache entry left out",
+            "plan cache miss",
+            "plan cache folder not written",
+        ];
+        assert_eq!(messages, expected);
+        // no temporary stays behind
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn concurrent_calls_plan_once() {
+        let folder = tempdir().unwrap();
+        let cache = PlanCache::new(folder.path());
+        let made = AtomicUsize::new(0);
+        let (graph, cluster, options) = (graph(), Cluster::cpus(3), PlanOptions::default());
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    let make = || {
+                        made.fetch_add(1, Ordering::Relaxed);
+                        plan(&graph, &cluster, &options)
+                    };
+                    cache.get_or_plan(&graph, &cluster, &options, make).unwrap();
+                });
+            }
+        });
+        assert_eq!(made.into_inner(), 1);
+    }
+
+    #[test]
+    fn only_old_temporaries_are_removed() {
+        let folder = tempdir().unwrap();
+        let file = |name: &str, age: u64| {
+            let path = folder.path().join(name);
+            let file = File::create(&path).unwrap();
+            file.set_modified(SystemTime::now() - Duration::from_secs(age))
+                .unwrap();
+            path
+        };
+        let hash = "0".repeat(64);
+        let old = file(&format!(".{hash}.1.2.3.tmp"), 4000);
+        let kept = [
+            file(&format!(".{hash}.1.2.4.tmp"), 3000),
+            file(&format!("{hash}.json"), 4000),
+            file(".other.tmp", 4000),
+        ];
+        get(&PlanCache::new(folder.path()));
+        assert!(!old.exists());
+        assert!(kept.iter().all(|path| path.exists()));
+    }
 }

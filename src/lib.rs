@@ -1,6 +1,7 @@
 //! Tensor programs as checked einsum blocks, decomposed over devices by a planner.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod error;
 mod fields;
 mod handle;
@@ -8,6 +9,7 @@ mod model;
 mod source;
 mod weights;
 
+pub use cache::PlanOrigin;
 pub use eindecomp_core::ein::{DType, Dim};
 pub use eindecomp_core::plan::Cluster;
 pub use eindecomp_macros::ein;
