@@ -124,12 +124,9 @@ pub enum EntryError {
     /// A plan by another model or residency than the key's.
     #[error("its plan is not one of its key's: the {0} differs")]
     Plan(&'static str),
-    /// A bound above the cost that it bounds.
-    #[error("its certificate has a bound above the cost")]
-    Certificate,
     /// A plan that does not fit the graph or the cluster.
     #[error("its plan breaks a rule: {0}")]
-    Rule(#[from] verify::PlanError),
+    Rule(#[from] verify::InvalidPlan),
 }
 
 /// The entry of a plan: equal for equal keys and plans.
@@ -182,9 +179,6 @@ pub fn decode(
     }
     if key.residency != Residency::Auto && plan.residency != key.residency {
         return Err(EntryError::Plan("residency"));
-    }
-    if plan.certificate.bound > plan.certificate.cost {
-        return Err(EntryError::Certificate);
     }
     verify(graph, &plan, cluster)?;
     Ok(plan)
@@ -412,15 +406,18 @@ mod tests {
         let error = refused(&|_, plan| plan.moved_bytes += 1);
         assert!(matches!(
             error,
-            EntryError::Rule(verify::PlanError::MovedBytes { .. })
+            EntryError::Rule(verify::InvalidPlan::MovedBytes { .. })
         ));
         let error = refused(&|_, plan| plan.nodes[2].join.as_mut().unwrap().devices[0] = 9);
         assert!(matches!(
             error,
-            EntryError::Rule(verify::PlanError::Device { .. })
+            EntryError::Rule(verify::InvalidPlan::Device { .. })
         ));
         let error = refused(&|_, plan| plan.certificate.bound = plan.certificate.cost + 1);
-        assert!(matches!(error, EntryError::Certificate));
+        assert!(matches!(
+            error,
+            EntryError::Rule(verify::InvalidPlan::Bound { .. })
+        ));
         let error = refused(&|_, plan| plan.model = "guess/1".into());
         assert!(matches!(error, EntryError::Plan("cost model")));
         let error = refused(&|_, plan| plan.residency = Residency::Sharded);
