@@ -149,9 +149,17 @@ pub fn run(
     graph: &BoundGraph,
     inputs: &BTreeMap<Arc<str>, RefTensor>,
 ) -> Result<Vec<RefTensor>, RefError> {
-    let tensors = run_all(graph, inputs)?;
-    let output = |o: &crate::graph::Output| tensors[o.node.at()].clone();
-    Ok(graph.outputs().iter().map(output).collect())
+    let mut tensors: Vec<Option<RefTensor>> =
+        run_all(graph, inputs)?.into_iter().map(Some).collect();
+    let mut outputs: Vec<RefTensor> = Vec::new();
+    for (n, o) in graph.outputs().iter().enumerate() {
+        let first = graph.outputs()[..n].iter().position(|p| p.node == o.node);
+        outputs.push(match tensors[o.node.at()].take() {
+            Some(tensor) => tensor,
+            None => outputs[first.expect("it was taken before")].clone(),
+        });
+    }
+    Ok(outputs)
 }
 
 /// Every tensor of the graph, by node.

@@ -1,7 +1,7 @@
 //! Access maps: how an operand of a bound EinSum is read, and the footprint of a tile in it.
 
 use super::einsum::{EinSum, LabelId, Operand};
-use super::{Expr, ScalarFn};
+use super::{DType, Expr, ScalarFn};
 use crate::plan::layout::Region;
 
 /// How one axis of an operand is read.
@@ -62,11 +62,11 @@ impl AccessMap {
                         if a == b {
                             return (0, 0);
                         }
-                        let (x, y) = (c * a as i64, c * (b as i64 - 1));
-                        lo += x.min(y);
-                        hi += x.max(y);
+                        let (x, y) = (c.saturating_mul(a as i64), c.saturating_mul(b as i64 - 1));
+                        lo = lo.saturating_add(x.min(y));
+                        hi = hi.saturating_add(x.max(y));
                     }
-                    clip(lo, hi + 1)
+                    clip(lo, hi.saturating_add(1))
                 }
                 AxisAccess::Data => (0, extent),
             }
@@ -75,26 +75,29 @@ impl AccessMap {
     }
 }
 
-/// Coefficients per label and the constant of an index expression, if it is affine.
+/// Coefficients per label and the constant of an index expression, if it is affine and its
+/// numbers fit.
 pub fn affine(e: &Expr) -> Option<(Vec<(LabelId, i64)>, i64)> {
     let scale = |(mut terms, offset): (Vec<(LabelId, i64)>, i64), by: i64| {
-        terms.iter_mut().for_each(|t| t.1 *= by);
+        for term in &mut terms {
+            term.1 = term.1.checked_mul(by)?;
+        }
         terms.retain(|t| t.1 != 0);
-        (terms, offset * by)
+        Some((terms, offset.checked_mul(by)?))
     };
     match e {
         Expr::Index(l) => Some((vec![(*l, 1)], 0)),
         Expr::Dim(d) => Some((Vec::new(), d.as_const()?)),
         Expr::Const(v, d) if d.is_int() => Some((Vec::new(), v.as_i64())),
-        Expr::Cast(d, e) if d.is_int() => affine(e),
-        Expr::Call(ScalarFn::NEG, a) => Some(scale(affine(&a[0])?, -1)),
+        Expr::Cast(DType::I64, e) => affine(e),
+        Expr::Call(ScalarFn::NEG, a) => scale(affine(&a[0])?, -1),
         Expr::Call(f, a) if [ScalarFn::ADD, ScalarFn::SUB].contains(f) => {
             let (mut terms, mut offset) = affine(&a[0])?;
-            let (more, o) = scale(affine(&a[1])?, if *f == ScalarFn::ADD { 1 } else { -1 });
-            offset += o;
+            let (more, o) = scale(affine(&a[1])?, if *f == ScalarFn::ADD { 1 } else { -1 })?;
+            offset = offset.checked_add(o)?;
             for (l, c) in more {
                 match terms.iter_mut().find(|t| t.0 == l) {
-                    Some(t) => t.1 += c,
+                    Some(t) => t.1 = t.1.checked_add(c)?,
                     None => terms.push((l, c)),
                 }
             }
@@ -105,8 +108,8 @@ pub fn affine(e: &Expr) -> Option<(Vec<(LabelId, i64)>, i64)> {
         Expr::Call(ScalarFn::MUL, a) => {
             let (x, y) = (affine(&a[0])?, affine(&a[1])?);
             match (x.0.is_empty(), y.0.is_empty()) {
-                (true, _) => Some(scale(y, x.1)),
-                (_, true) => Some(scale(x, y.1)),
+                (true, _) => scale(y, x.1),
+                (_, true) => scale(x, y.1),
                 _ => None,
             }
         }
@@ -124,8 +127,8 @@ pub fn splittable(e: &EinSum, extents: &[usize]) -> Vec<bool> {
         let rest: i64 = terms
             .iter()
             .filter(|t| t.0 != top)
-            .map(|&(l, k)| k * (extents[l.at()] as i64 - 1))
-            .sum();
+            .map(|&(l, k)| k.saturating_mul(extents[l.at()] as i64 - 1))
+            .fold(0, i64::saturating_add);
         (terms.iter().all(|t| t.1 > 0) && rest < c).then_some(top)
     };
     for axis in e.operands.iter().flat_map(|o| AccessMap::of(o).axes) {

@@ -150,10 +150,10 @@ impl Dim {
             for atom in factor {
                 rest.remove(rest.iter().position(|a| a == atom)?);
             }
-            if c == 0 || k % c != 0 {
+            if k.checked_rem(c) != Some(0) {
                 return None;
             }
-            terms.insert(rest, k / c);
+            terms.insert(rest, k.checked_div(c)?);
         }
         Some(Dim { terms })
     }
