@@ -70,7 +70,7 @@ pub fn step(
         .map(|l| LabelId(l as u16))
         .collect();
     let agg = text(&step["agg"]);
-    let mut add = |graph: &mut GraphBuilder, name: String, spec: EinSumSpec| {
+    let add = |graph: &mut GraphBuilder, name: String, spec: EinSumSpec| {
         let einsum = EinSum::new(spec).map_err(|e| e.to_string())?;
         graph
             .einsum(name, einsum, Vec::new())

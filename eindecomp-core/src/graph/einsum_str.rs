@@ -13,7 +13,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{GraphBuilder, GraphError, NodeId};
-use crate::ein::{Agg, Dim, EinSum, EinSumSpec, Expr, Label, LabelId, Operand, Reduce, ScalarFn};
+use crate::ein::{
+    Agg, DType, Dim, EinSum, EinSumSpec, Expr, Label, LabelId, Operand, Reduce, ScalarFn,
+};
 
 /// Why an einsum string was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -147,6 +149,15 @@ impl GraphBuilder {
                     what: "product",
                 })
             })?;
+        let hidden = |(term, (shape, _)): (&Term, &(Vec<Dim>, DType))| match term.ellipsis {
+            Some(_) => shape.len().saturating_sub(term.labels.len()),
+            None => 0,
+        };
+        let hidden = inputs.iter().zip(&shapes).map(hidden).max().unwrap_or(0);
+        if hidden > 0 && output.ellipsis.is_none() {
+            let kind = EinsumStrErrorKind::EllipsisMissingInOutput(hidden);
+            return Err(fail((kind, output.range)));
+        }
         let mut axes = Axes::default();
         for (term, (shape, _)) in inputs.iter().zip(&shapes) {
             axes.read(term, shape).map_err(fail)?;
@@ -154,18 +165,19 @@ impl GraphBuilder {
         let order = axes.order(&inputs, &output).map_err(fail)?;
         let label =
             |key: &Key| LabelId(order.all.iter().position(|k| k == key).unwrap_or(0) as u16);
-        let operand = |((term, (shape, _)), &node): ((&Term, &(Vec<Dim>, _)), &NodeId)| Operand {
-            node,
-            index: axes
-                .keys(term, shape.len())
-                .zip(shape)
-                .map(|(key, extent)| match &key {
-                    Key::Ellipsis(_) if *extent != axes.extent(&key) => Expr::int(0),
-                    _ => Expr::Index(label(&key)),
-                })
-                .collect(),
-            otherwise: None,
-        };
+        let operand =
+            |((term, (shape, _)), &node): ((&Term, &(Vec<Dim>, DType)), &NodeId)| Operand {
+                node,
+                index: axes
+                    .keys(term, shape.len())
+                    .zip(shape)
+                    .map(|(key, extent)| match &key {
+                        Key::Ellipsis(_) if *extent != axes.extent(&key) => Expr::int(0),
+                        _ => Expr::Index(label(&key)),
+                    })
+                    .collect(),
+                otherwise: None,
+            };
         let (out, reduced) = order.all.split_at(order.outputs);
         let spec = EinSumSpec {
             labels: order
@@ -369,10 +381,6 @@ impl Axes {
             }
         }
         let hidden = self.ellipsis.len();
-        if hidden > 0 && output.ellipsis.is_none() {
-            let kind = EinsumStrErrorKind::EllipsisMissingInOutput(hidden);
-            return Err((kind, output.range.clone()));
-        }
         let mut all: Vec<Key> = self.keys(output, output.labels.len() + hidden).collect();
         let outputs = all.len();
         for (c, _) in inputs.iter().flat_map(|t| &t.labels) {
@@ -388,7 +396,6 @@ impl Axes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ein::DType;
     use crate::graph::Role;
 
     fn build(text: &str, shapes: &[&[i64]]) -> Result<EinSum, (&'static str, Range<usize>)> {
@@ -435,6 +442,12 @@ mod tests {
             ("i->j", &[&[2]], "output_label_missing", 3..4),
             ("i->ii", &[&[2]], "duplicate_output_label", 4..5),
             ("...i->i", &[&[2, 2]], "ellipsis_missing_in_output", 6..7),
+            (
+                "...i,...->i",
+                &[&[2, 2], &[3]],
+                "ellipsis_missing_in_output",
+                10..11,
+            ),
         ] {
             assert_eq!(build(text, shapes).unwrap_err(), (code, range), "{text}");
         }
