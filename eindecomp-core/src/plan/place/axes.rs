@@ -31,7 +31,7 @@ impl Axes {
     pub fn of(mut devices: u32) -> Axes {
         let (mut primes, mut f) = (Vec::new(), 2);
         while devices > 1 {
-            while devices % f == 0 {
+            while devices.is_multiple_of(f) {
                 primes.push(f);
                 devices /= f;
             }
@@ -103,7 +103,7 @@ impl Axes {
 
     fn canonical(&self, room: &Room, released: usize, out: &mut Vec<Assignment>) {
         let total = self.devices();
-        for n in (1..=total).filter(|n| total % n == 0) {
+        for n in (1..=total).filter(|n| total.is_multiple_of(*n)) {
             if Axes::of(n).0.len() + released != self.0.len() {
                 continue;
             }

@@ -40,6 +40,8 @@ pub(super) struct Layouts {
     pub all: Vec<Layout>,
 }
 
+/// The labels of each axis of an output.
+type Axes = Vec<Vec<LabelId>>;
 type Memo<K, V> = HashMap<K, Rc<V>>;
 
 /// What has been made so far. Keys are shapes and access maps, never names.
@@ -49,12 +51,12 @@ pub(super) struct Lists {
     made: usize,
     joins: HashMap<Room, Option<Rc<Layouts>>>,
     some: Memo<Vec<Layout>, Layouts>,
-    own: Memo<(Vec<Vec<LabelId>>, usize), Layouts>,
+    own: Memo<(Axes, usize), Layouts>,
     owners: Memo<Vec<usize>, Layouts>,
     tiles: Memo<(usize, Vec<usize>), Holdings>,
     replicas: Memo<(usize, Vec<usize>), Holdings>,
     footprints: Memo<(AccessMap, usize, Vec<usize>, Vec<usize>), Holdings>,
-    outputs: Memo<(Vec<Vec<LabelId>>, usize, Vec<usize>), Holdings>,
+    outputs: Memo<(Axes, usize, Vec<usize>), Holdings>,
     elements: Memo<(usize, usize), Vec<u64>>,
     bytes: Memo<(usize, usize, Vec<u64>, Rows), Vec<u64>>,
 }
