@@ -4,15 +4,17 @@
 //! * [`block_graph`]: the block alone, its parameters as inputs;
 //! * [`append_block`]: the block on tensors of a graph under construction.
 
+mod error;
 mod solve;
 mod statement;
+
+pub use error::{LowerError, TextError};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Clause, Cmp, EinGraph, GraphBuilder, GraphError, NodeId, Role};
-use crate::ein::dim::DimError;
-use crate::ein::{DType, Dim, EinSum, EinSumError, EinSumSpec, Value};
+use crate::ein::{DType, Dim, EinSum, EinSumSpec, Value};
 use crate::syntax::ast::CmpOp;
 use crate::syntax::check::{
     Argument, Block, Call, Callee, Checked, Expr, ExprKind, ForeignCall, LoopVar, Param, ParamRole,
@@ -78,117 +80,6 @@ pub struct Context<'a> {
     pub foreign: &'a mut dyn Foreign,
 }
 
-/// Why a block is no graph.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum LowerError {
-    /// There is no such block.
-    #[error("there is no block `{0}`")]
-    NoBlock(Arc<str>),
-    /// A block with errors.
-    #[error("block `{block}` has errors: {first}")]
-    Invalid {
-        /// The block.
-        block: Arc<str>,
-        /// The first of them.
-        first: String,
-    },
-    /// A Rust const without a value.
-    #[error("no value is given for the const `{0}`")]
-    MissingConst(Arc<str>),
-    /// A `#[host]` parameter without a value.
-    #[error("no value is given for the `#[host]` parameter `{0}`")]
-    MissingHost(Arc<str>),
-    /// A number of arguments that is not that of the parameters.
-    #[error("block `{block}` takes {expected} arguments, but {given} are given")]
-    Arity {
-        /// The block.
-        block: Arc<str>,
-        /// Number of parameters.
-        expected: usize,
-        /// Number of arguments.
-        given: usize,
-    },
-    /// An argument of another kind, element type or rank.
-    #[error("`{param}` of block `{block}` is `{expected}`, but the argument is {given}")]
-    Argument {
-        /// The block.
-        block: Arc<str>,
-        /// Path of the parameter.
-        param: Arc<str>,
-        /// Its type.
-        expected: String,
-        /// What the argument is.
-        given: String,
-    },
-    /// An argument with another extent.
-    #[error(
-        "axis {axis} (`{declared}`) of `{param}` of block `{block}` is {expected}, but this argument's is {actual}"
-    )]
-    Extent {
-        /// The block.
-        block: Arc<str>,
-        /// Path of the parameter.
-        param: Arc<str>,
-        /// The axis, from 0.
-        axis: usize,
-        /// The extent, as declared.
-        declared: Dim,
-        /// The extent, by the other arguments.
-        expected: Dim,
-        /// The argument's extent.
-        actual: Dim,
-    },
-    /// A dim that the arguments do not determine.
-    #[error("dim `{dim}` of block `{block}` does not follow from the arguments")]
-    Undetermined {
-        /// The block.
-        block: Arc<str>,
-        /// The dim.
-        dim: Arc<str>,
-    },
-    /// A condition that does not hold.
-    #[error("`{clause}` does not hold in block `{block}`: {origin}")]
-    Clause {
-        /// The block.
-        block: Arc<str>,
-        /// The condition, as declared.
-        clause: String,
-        /// What it comes from.
-        origin: String,
-    },
-    /// The length of an array or loop, which must be a number.
-    #[error("`{0}` must be a number when the graph is built")]
-    Length(Dim),
-    /// An extent without a value.
-    #[error(transparent)]
-    Dim(#[from] DimError),
-    /// A vertex that the graph refuses.
-    #[error(transparent)]
-    Graph(#[from] GraphError),
-    /// A vertex that is none.
-    #[error("`{statement}`: {source}")]
-    EinSum {
-        /// The statement.
-        statement: Arc<str>,
-        /// Why.
-        #[source]
-        source: EinSumError,
-    },
-}
-
-/// Why a text is no graph.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TextError {
-    /// Errors of the program, in order of place.
-    #[error("{}", .0.iter().map(Diag::to_string).collect::<Vec<_>>().join("\n"))]
-    Program(Vec<Diag>),
-    /// The block cannot be built.
-    #[error("{}", .0.iter().map(LowerError::to_string).collect::<Vec<_>>().join("\n"))]
-    Block(Vec<LowerError>),
-}
-
 impl EinGraph {
     /// The block called `block` of a program in text form.
     ///
@@ -241,6 +132,7 @@ pub fn block_graph_with(
     let mut builder = GraphBuilder::new();
     let block = find(program, block)?;
     let mut lower = Lower {
+        steps: 0,
         program,
         context,
         builder: &mut builder,
@@ -277,6 +169,7 @@ pub fn append_block(
 ) -> Result<Vec<NodeId>, Vec<LowerError>> {
     let block = instance(program, block, builder, args)?;
     let mut lower = Lower {
+        steps: 0,
         program,
         context,
         builder,
@@ -320,8 +213,15 @@ fn instance<'p>(
     }
 }
 
+/// Elements of an array, and rounds of a loop.
+const MAX_LENGTH: i64 = 1 << 12;
+/// Statements of a program, blocks inlined and loops unrolled.
+const MAX_STEPS: usize = 1 << 20;
+
 /// Builds blocks of one program.
 struct Lower<'a, 'c> {
+    /// Statements so far.
+    steps: usize,
     program: &'a Checked,
     context: &'a mut Context<'c>,
     builder: &'a mut GraphBuilder,
@@ -420,7 +320,11 @@ impl<'a> Lower<'a, '_> {
 
     fn number(&self, frame: &Frame<'_>, dim: &Dim) -> Result<i64, LowerError> {
         let dim = self.dim(frame, dim);
-        dim.as_const().ok_or(LowerError::Length(dim))
+        match dim.as_const() {
+            Some(n) if n > MAX_LENGTH => Err(LowerError::TooLarge),
+            Some(n) => Ok(n),
+            None => Err(LowerError::Length(dim)),
+        }
     }
 
     /// Inlines a block.
@@ -543,6 +447,10 @@ impl<'a> Lower<'a, '_> {
 
     fn stmts(&mut self, frame: &mut Frame<'a>, stmts: &'a [Stmt]) -> Result<(), Vec<LowerError>> {
         for stmt in stmts {
+            self.steps += 1;
+            if self.steps > MAX_STEPS {
+                return Err(vec![LowerError::TooLarge]);
+            }
             match stmt {
                 Stmt::Tensor(s) => {
                     let node = self.statement(frame, s).map_err(|e| vec![e])?;

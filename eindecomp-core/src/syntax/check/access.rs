@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::dtype::{Flex, fix, flex};
 use super::expr::{Mode, StmtCx};
 use super::extents::{MergedUse, Use};
+use super::names::count;
 use super::tree::{Expr, ExprKind, IndexId, Read, Sub, Type, listed};
 use super::types::not_yet;
 use crate::ein::{DType, Dim, Value};
@@ -171,9 +172,13 @@ impl StmtCx<'_, '_> {
                     format!("declare `{place}: u32[{axes}]`"),
                 )
             }
+            (_, ast::ExprKind::Lit(_)) => (
+                format!("an index must be an integer, but `{e}` is a float"),
+                "write an integer".to_owned(),
+            ),
             _ => (
                 format!("an index must be an integer, but `{e}` is {}", value.dtype),
-                format!("`({e}) as i64`"),
+                super::dtype::cast_text(e, DType::I64),
             ),
         };
         let span = if gathered { value.span } else { e.span };
@@ -221,18 +226,11 @@ fn bare_name(e: &ast::Expr) -> Option<&ast::Ident> {
 }
 
 fn wrong_rank(place: &ast::Place, axes: &[Dim], subs: &[ast::Sub], span: Span) -> Diag {
-    let plural = |n: usize, one: &str, many: &str| {
-        if n == 1 {
-            format!("1 {one}")
-        } else {
-            format!("{n} {many}")
-        }
-    };
     let text = format!(
         "`{place}` has {} [{}], but {} given",
-        plural(axes.len(), "axis", "axes"),
+        count(axes.len(), "axis", "axes"),
         listed(axes),
-        plural(subs.len(), "index is", "indices are"),
+        count(subs.len(), "index is", "indices are"),
     );
     let diag = Diag::new(Code::RankMismatch, span, text);
     let names: Vec<String> = subs.iter().map(|s| s.to_string()).collect();

@@ -3,20 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::extents;
 use super::names::nearest;
 use super::prove::{Equality, Facts};
-use super::ranges;
 use super::rank;
 use super::tree::{
-    Block, Body, Checked, Clause, IndexId, LoopVar, Origin, ParamRole, Place, Statement, Stmt,
-    TensorType, Type, Var, VarId, Warning,
+    Block, Body, Checked, Clause, Origin, ParamRole, Place, Stmt, Type, Var, VarId, Warning,
 };
-use super::types::{DimScope, element_type, extent, not_yet, reserved, resolve};
+use super::types::{DimScope, resolve};
 use crate::ein::Dim;
-use crate::syntax::ast::{
-    self, AttrKind, CmpOp, ForRange, Ident, Item, LeftIndex, Pattern, RType, StmtKind,
-};
+use crate::syntax::ast::{self, CmpOp, Ident, Item, RType};
 use crate::syntax::diag::{Code, Diag};
 use crate::syntax::token::Span;
 
@@ -72,9 +67,11 @@ pub(super) struct BodyCx<'a> {
     pub(super) facts: Facts,
     pub(super) vars: Vec<Known>,
     /// Innermost last.
-    scopes: Vec<BTreeMap<Arc<str>, VarId>>,
+    pub(super) scopes: Vec<BTreeMap<Arc<str>, VarId>>,
+    /// Loop variables that run over numbers, in this block.
+    pub(super) numbers: Vec<Arc<str>>,
     /// What later statements define, for the message about a use before.
-    upcoming: Vec<(Arc<str>, Span)>,
+    pub(super) upcoming: Vec<(Arc<str>, Span)>,
     pub(super) errors: Vec<Diag>,
     pub(super) warnings: Vec<Warning>,
 }
@@ -111,6 +108,7 @@ pub(super) fn check(
         facts,
         vars: Vec::new(),
         scopes: vec![BTreeMap::new()],
+        numbers: Vec::new(),
         upcoming: Vec::new(),
         errors: Vec::new(),
         warnings: Vec::new(),
@@ -168,6 +166,16 @@ impl BodyCx<'_> {
     /// Adds an implicit clause where it does not follow; over consts it is an obligation.
     pub(super) fn require(&mut self, clause: Clause) {
         if self.facts.holds(&clause.left, clause.cmp, &clause.right) {
+            return;
+        }
+        let symbols = (&clause.left - &clause.right).symbols();
+        if let Some(number) = symbols.iter().find(|s| self.numbers.contains(s)) {
+            let text = format!(
+                "cannot prove `{clause}` for every value of `{number}`: {}",
+                clause.origin
+            );
+            self.errors
+                .push(Diag::new(Code::OutOfRange, clause.span, text));
             return;
         }
         self.facts.assume(&clause.left, clause.cmp, &clause.right);
@@ -303,111 +311,6 @@ impl BodyCx<'_> {
         }
     }
 
-    /// Every statement, or `None` if one is wrong.
-    fn stmts(&mut self, stmts: &[ast::Stmt]) -> Option<Vec<Stmt>> {
-        let mut out = Some(Vec::new());
-        for (at, stmt) in stmts.iter().enumerate() {
-            let outer = std::mem::replace(&mut self.upcoming, defined(&stmts[at + 1..]));
-            self.upcoming.extend(outer.iter().cloned());
-            let checked = self.stmt(stmt);
-            self.upcoming = outer;
-            match (checked, &mut out) {
-                (Some(stmt), Some(out)) => out.push(stmt),
-                _ => out = None,
-            }
-        }
-        out
-    }
-
-    fn stmt(&mut self, stmt: &ast::Stmt) -> Option<Stmt> {
-        match &stmt.kind {
-            StmtKind::Let {
-                mutable,
-                pat,
-                ty,
-                value,
-            } => self.let_stmt(stmt, mutable.is_some(), pat, ty.as_ref(), value),
-            StmtKind::Store { target, .. } => {
-                self.errors.push(not_yet(target.span, "a store into state"));
-                None
-            }
-            StmtKind::For { var, range, body } => self.for_stmt(var, range, body),
-            StmtKind::Carry {
-                targets,
-                path,
-                args,
-            } => self.carry(targets, path, args, stmt.span),
-            StmtKind::Error(names) => {
-                for name in names {
-                    self.define(name, None, true);
-                }
-                None
-            }
-        }
-    }
-
-    fn let_stmt(
-        &mut self,
-        stmt: &ast::Stmt,
-        mutable: bool,
-        pat: &Pattern,
-        ty: Option<&RType>,
-        value: &ast::Expr,
-    ) -> Option<Stmt> {
-        for name in &pat.names {
-            reserved(name, &mut self.errors);
-        }
-        let made = match &pat.indices {
-            Some(left) => self.tensor_stmt(stmt, pat, left, ty, value),
-            None => match &value.kind {
-                ast::ExprKind::Call { path, args } => {
-                    self.let_call(pat, mutable, ty, path, args, stmt.span)
-                }
-                ast::ExprKind::Name(place) if pat.names.len() == 1 => {
-                    self.alias(pat, mutable, ty, place)
-                }
-                _ => {
-                    let text = format!("`{}` needs its indices on the left", pat.names[0]);
-                    let diag = Diag::new(Code::Pattern, pat.span, text);
-                    let help = format!("a tensor of rank 0 is `let {}[] = …`", pat.names[0]);
-                    self.errors.push(diag.help(help));
-                    None
-                }
-            },
-        };
-        match &made {
-            None => {
-                for name in &pat.names {
-                    self.define(name, None, mutable);
-                }
-            }
-            Some(Stmt::Tensor(s)) => self.vars[s.target.at()].mutable = mutable,
-            Some(_) => {}
-        }
-        made
-    }
-
-    fn alias(
-        &mut self,
-        pat: &Pattern,
-        mutable: bool,
-        ty: Option<&RType>,
-        place: &ast::Place,
-    ) -> Option<Stmt> {
-        let value = self.place(place)?;
-        if let Some(ty) = ty {
-            let declared = self.annotation(ty)?;
-            self.same_types(
-                &declared,
-                std::slice::from_ref(&value.ty),
-                ty.span,
-                Code::ResultType,
-            )?;
-        }
-        let target = self.define(&pat.names[0], Some(value.ty.clone()), mutable);
-        Some(Stmt::Alias { target, value })
-    }
-
     /// An annotation as types.
     pub(super) fn annotation(&mut self, ty: &RType) -> Option<Vec<Type>> {
         let types: Vec<Option<Type>> = ty
@@ -467,236 +370,4 @@ impl BodyCx<'_> {
             _ => false,
         }
     }
-
-    fn tensor_stmt(
-        &mut self,
-        stmt: &ast::Stmt,
-        pat: &Pattern,
-        left: &[LeftIndex],
-        ty: Option<&RType>,
-        value: &ast::Expr,
-    ) -> Option<Stmt> {
-        let [name] = &pat.names[..] else {
-            self.errors.push(not_yet(
-                pat.span,
-                "a statement that defines several tensors",
-            ));
-            return None;
-        };
-        let dtype = match ty {
-            None => None,
-            Some(ty) => Some(self.statement_dtype(ty)?),
-        };
-        let (mut cx, left) = super::expr::StmtCx::new(self, left)?;
-        let value = cx.value(value, dtype);
-        let super::expr::StmtCx {
-            indices,
-            uses,
-            merged,
-            mut poisoned,
-            texts,
-            ..
-        } = cx;
-        if value.is_none() {
-            poisoned.extend((0..indices.len()).map(|at| IndexId(at as u16)));
-        }
-        let indices = extents::solve(self, indices, uses, merged, &poisoned);
-        let (indices, mut value) = (indices?, value?);
-        self.index_extents(&indices);
-        ranges::prove(self, &indices, &left, &mut value, &texts)?;
-        let axes = left
-            .iter()
-            .map(|axis| Dim::product(axis.iter().map(|i: &IndexId| &indices[i.at()].extent)))
-            .collect();
-        let ty = TensorType {
-            dtype: dtype.unwrap_or(value.dtype),
-            axes,
-        };
-        let (mut whole, mut split) = (false, Vec::new());
-        for attr in &stmt.attrs {
-            match &attr.kind {
-                AttrKind::Whole => whole = true,
-                AttrKind::Split(parts) => self.pins(parts, &indices, &mut split),
-                _ => {}
-            }
-        }
-        let target = self.define(name, Some(Type::Tensor(ty)), false);
-        Some(Stmt::Tensor(Statement {
-            target,
-            indices,
-            left,
-            value,
-            whole,
-            split,
-            span: stmt.span,
-        }))
-    }
-
-    fn pins(
-        &mut self,
-        parts: &[(Ident, u64)],
-        indices: &[super::tree::Index],
-        split: &mut Vec<(Arc<str>, u64)>,
-    ) {
-        for (index, n) in parts {
-            if indices.iter().any(|i| i.name == index.name) {
-                split.push((index.name.clone(), *n));
-            } else {
-                let text = format!("the statement has no index `{index}`");
-                self.errors
-                    .push(Diag::new(Code::Attribute, index.span, text));
-            }
-        }
-    }
-
-    /// The dtype of an annotated statement. Extents may be given too, in which case they are those
-    /// of the left.
-    fn statement_dtype(&mut self, ty: &RType) -> Option<crate::ein::DType> {
-        match &ty.types[..] {
-            [
-                ast::Type {
-                    kind: ast::TypeKind::Tensor { dtype, axes: None },
-                    ..
-                },
-            ] => element_type(dtype, &mut self.errors),
-            _ => {
-                let text = "the annotation of a statement is a dtype; its indices give the axes";
-                self.errors.push(Diag::new(Code::Pattern, ty.span, text));
-                None
-            }
-        }
-    }
-
-    /// Every extent is at least 0.
-    fn index_extents(&mut self, indices: &[super::tree::Index]) {
-        for index in indices {
-            let (scope, errors) = (&mut self.dims, &mut self.errors);
-            extent(&index.extent, index.span, scope, &self.facts, errors);
-        }
-    }
-
-    fn for_stmt(&mut self, var: &Ident, range: &ForRange, body: &[ast::Stmt]) -> Option<Stmt> {
-        self.scopes.push(BTreeMap::new());
-        let facts = self.facts.clone();
-        let (loop_var, element) = match range {
-            ForRange::Array(array) => self.over_array(var, array),
-            ForRange::Range(low, high) => (self.over_range(var, low, high), None),
-        };
-        if loop_var.is_none() || element.is_some() {
-            self.define(var, element, false);
-        }
-        let body = self.stmts(body);
-        self.scopes.pop();
-        self.facts = facts;
-        if let Some(LoopVar::Number { symbol, .. }) = &loop_var {
-            self.dims.dims.remove(symbol);
-        }
-        Some(Stmt::For {
-            var: loop_var?,
-            body: body?,
-        })
-    }
-
-    fn over_array(&mut self, var: &Ident, array: &Ident) -> (Option<LoopVar>, Option<Type>) {
-        let Some(array_var) = self.lookup_or_report(array) else {
-            return (None, None);
-        };
-        match self.vars[array_var.at()].ty.clone() {
-            None => (None, None),
-            Some(Type::Array(element, _)) => {
-                let id = VarId(self.vars.len() as u32);
-                let over = LoopVar::Element {
-                    var: id,
-                    array: array_var,
-                };
-                (Some(over), Some(*element))
-            }
-            Some(other) => {
-                let text = format!("`{array}` is `{other}`, but a `for` needs an array");
-                let diag = Diag::new(Code::Loop, array.span, text);
-                self.errors
-                    .push(diag.secondary(var.span, "to give this its values"));
-                (None, None)
-            }
-        }
-    }
-
-    fn over_range(&mut self, var: &Ident, low: &ast::Dim, high: &ast::Dim) -> Option<LoopVar> {
-        let bounds = [low, high].map(|bound| {
-            let value = self.dims.dim(bound, &mut self.errors)?;
-            if value.as_const().is_some() || self.dims.only_consts(&value) {
-                return Some(value);
-            }
-            let text = format!("a `for` needs a constant range, but `{value}` is a dim");
-            let diag = Diag::new(Code::Loop, bound.span, text);
-            self.errors
-                .push(diag.help("recurrences of symbolic length are outside the language"));
-            None
-        });
-        let [Some(low), Some(high)] = bounds else {
-            return None;
-        };
-        let symbol = var.name.clone();
-        self.dims.dims.insert(symbol.clone());
-        self.facts
-            .assume(&Dim::sym(symbol.clone()), CmpOp::Ge, &low);
-        self.facts
-            .assume(&Dim::sym(symbol.clone()), CmpOp::Lt, &high);
-        Some(LoopVar::Number { symbol, low, high })
-    }
-
-    fn results(&mut self, ast: &ast::Block) -> Option<Vec<VarId>> {
-        let result = ast.result.as_ref()?;
-        let declared: Vec<Type> = self.block.results.iter().map(|r| r.ty.clone()).collect();
-        if result.names.len() != declared.len() {
-            let text = format!(
-                "{} results are declared, but {} returned",
-                declared.len(),
-                result.names.len()
-            );
-            let diag = Diag::new(Code::ResultType, result.span, text);
-            self.errors
-                .push(diag.secondary(ast.ret.span, "declared here"));
-            return None;
-        }
-        let mut out = Some(Vec::new());
-        for (at, name) in result.names.iter().enumerate() {
-            if result.names[..at].iter().any(|n| n.name == name.name) {
-                let text = format!("`{name}` is returned twice");
-                self.errors
-                    .push(Diag::new(Code::Duplicate, name.span, text));
-            }
-            let Some(var) = self.lookup_or_report(name) else {
-                out = None;
-                continue;
-            };
-            let Some(ty) = self.vars[var.at()].ty.clone() else {
-                out = None;
-                continue;
-            };
-            if !self.same_type(&declared[at], &ty, name.span) {
-                let text = format!("`{name}` is `{ty}`, but `{}` is declared", declared[at]);
-                let diag = Diag::new(Code::ResultType, name.span, text);
-                self.errors
-                    .push(diag.secondary(ast.ret.types[at].span, "declared here"));
-            }
-            if let Some(out) = &mut out {
-                out.push(var);
-            }
-        }
-        out
-    }
-}
-
-/// What statements define, with their places.
-fn defined(stmts: &[ast::Stmt]) -> Vec<(Arc<str>, Span)> {
-    stmts
-        .iter()
-        .filter_map(|stmt| match &stmt.kind {
-            StmtKind::Let { pat, .. } => Some(&pat.names),
-            _ => None,
-        })
-        .flatten()
-        .map(|name| (name.name.clone(), name.span))
-        .collect()
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::body::BodyCx;
 use super::dtype::{fix, flex};
 use super::expr::StmtCx;
-use super::names::nearest;
+use super::names::{are, count, nearest};
 use super::prove::Equality;
 use super::rank;
 use super::tree::{
@@ -65,9 +65,9 @@ impl BodyCx<'_> {
         };
         if results.len() != pat.names.len() {
             let text = format!(
-                "`{name}` has {} results, but {} names are bound",
-                results.len(),
-                pat.names.len()
+                "`{name}` has {}, but {} bound",
+                count(results.len(), "result", "results"),
+                count(pat.names.len(), "name is", "names are")
             );
             self.errors.push(Diag::new(Code::Pattern, pat.span, text));
             return None;
@@ -123,9 +123,9 @@ impl BodyCx<'_> {
         let carried = carried?;
         if results.len() != carried.len() {
             let text = format!(
-                "`{name}` has {} results, but {} names are assigned",
-                results.len(),
-                carried.len()
+                "`{name}` has {}, but {} assigned",
+                count(results.len(), "result", "results"),
+                count(carried.len(), "name is", "names are")
             );
             self.errors.push(Diag::new(Code::Pattern, span, text));
             return None;
@@ -241,8 +241,9 @@ impl BodyCx<'_> {
         if made.len() != callee.params.len() {
             let wanted = callee.params.len();
             let text = format!(
-                "block `{name}` takes {wanted} arguments, but {} are given",
-                made.len()
+                "block `{name}` takes {}, but {} given",
+                count(wanted, "argument", "arguments"),
+                are(made.len())
             );
             let diag = Diag::new(Code::Arity, path.span, text);
             self.errors

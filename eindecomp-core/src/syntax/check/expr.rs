@@ -4,16 +4,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::body::BodyCx;
-use super::dtype::{Flex, cast_text, fix, flex, store, unify};
+use super::dtype::{Flex, fix, flex, store};
 use super::extents::{Decl, MergedUse, Use};
-use super::names::{nearest, nearest_function};
-use super::ranges::{Texts, poly};
+use super::names::{are, count, nearest, nearest_function};
+use super::ranges::Texts;
 use super::tree::{Expr, ExprKind, IndexId, ParamRole, Place, Read, Type};
 use super::types::{element_type, is_const, not_yet, reserved};
 use crate::ein::{DType, ScalarFn, Value};
-use crate::syntax::ast::{self, BinaryOp, CmpOp, Ident, LeftIndex, Lit, UnaryOp};
+use crate::syntax::ast::{self, Ident, LeftIndex, Lit};
 use crate::syntax::diag::{Code, Diag};
 use crate::syntax::token::Span;
+
+/// Scalar functions that one statement may inline.
+const MAX_INLINED: usize = 1000;
+/// Nodes that the arguments of one inlined function may have.
+const MAX_SIZE: usize = 4000;
+
+/// Arguments of a scalar function, by parameter.
+type Args = BTreeMap<Arc<str>, Expr>;
 
 /// What an expression is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +49,10 @@ pub(super) struct StmtCx<'c, 'a> {
     pub(super) mode: Mode,
     /// Names of reductions that are over: what stands behind them cannot see them.
     pub(super) closed: Vec<Arc<str>>,
-    /// Arguments of the scalar functions being inlined, innermost last.
-    inline: Vec<BTreeMap<Arc<str>, Expr>>,
+    /// The scalar functions being inlined with their arguments, innermost last.
+    inline: Vec<(Arc<str>, Args)>,
+    /// How many were inlined.
+    inlined: usize,
     /// Indices with a use that could not be read: nothing is said of their extents.
     pub(super) poisoned: BTreeSet<IndexId>,
     /// Texts of accesses and subscripts, for messages.
@@ -68,6 +78,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             mode: Mode::Value,
             closed: Vec::new(),
             inline: Vec::new(),
+            inlined: 0,
             poisoned: BTreeSet::new(),
             texts: Texts::new(),
             unbound: BTreeSet::new(),
@@ -249,7 +260,10 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             })
         };
         if let Some(name) = place.as_ident() {
-            let inlined = self.inline.last().map(|args| args.get(&name.name).cloned());
+            let inlined = self
+                .inline
+                .last()
+                .map(|(_, args)| args.get(&name.name).cloned());
             match inlined {
                 Some(Some(arg)) => return Some(arg),
                 Some(None) => return self.unknown_in_function(name),
@@ -305,10 +319,8 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         let dtype = t.dtype;
         if !t.axes.is_empty() {
             let axes = super::tree::listed(&t.axes);
-            let text = format!(
-                "this has {} axes [{axes}], but no index is given",
-                t.axes.len()
-            );
+            let rank = count(t.axes.len(), "axis", "axes");
+            let text = format!("this has {rank} [{axes}], but no index is given");
             self.report(Diag::new(Code::RankMismatch, span, text));
             return None;
         }
@@ -381,8 +393,9 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         let arity = (1..=3).find(|n| ScalarFn::from_name(&name, *n).is_some());
         if let Some(arity) = arity.filter(|_| ScalarFn::from_name(&name, args.len()).is_none()) {
             let text = format!(
-                "`{name}` takes {arity} arguments, but {} are given",
-                args.len()
+                "`{name}` takes {}, but {} given",
+                count(arity, "argument", "arguments"),
+                are(args.len())
             );
             return Diag::new(Code::Arity, path.span, text);
         }
@@ -404,199 +417,32 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         if args.len() != scalar.params.len() {
             let wanted = scalar.params.len();
             let text = format!(
-                "`{name}` takes {wanted} arguments, but {} are given",
-                args.len()
+                "`{name}` takes {}, but {} given",
+                count(wanted, "argument", "arguments"),
+                are(args.len())
             );
             self.report(Diag::new(Code::Arity, span, text).secondary(name.span, "declared here"));
             return None;
         }
-        if self.inline.len() > 16 {
+        if self.inline.iter().any(|(f, _)| *f == name.name) {
             let text = format!("`{name}` calls itself");
             self.report(Diag::new(Code::Recursion, name.span, text));
             return None;
         }
+        self.inlined += 1;
         let made: Vec<Option<Expr>> = args.iter().map(|a| self.expr(a)).collect();
         let made = made.into_iter().collect::<Option<Vec<_>>>()?;
+        if self.inlined > MAX_INLINED || made.iter().map(size).sum::<usize>() > MAX_SIZE {
+            let text = "the scalar functions of this statement unfold to too much";
+            self.report(Diag::new(Code::TooDeep, name.span, text));
+            return None;
+        }
         let params = scalar.params.iter().map(|p| p.name.clone());
-        self.inline.push(params.zip(made).collect());
+        self.inline
+            .push((name.name.clone(), params.zip(made).collect()));
         let value = self.expr(&scalar.body);
         self.inline.pop();
         value
-    }
-
-    /// A function of the table on its arguments.
-    fn apply(
-        &mut self,
-        function: ScalarFn,
-        mut args: Vec<Expr>,
-        texts: &[&ast::Expr],
-        span: Span,
-    ) -> Option<Expr> {
-        unify(&mut args, texts, &mut self.cx.errors)?;
-        let dtypes: Vec<DType> = args.iter().map(|a| a.dtype).collect();
-        let Some(dtype) = function.result_dtype(&dtypes) else {
-            if function.row().rule == crate::ein::scalar::DTypeRule::Float
-                && args.iter().all(|a| flex(a) == Some(Flex::Int))
-            {
-                for arg in &mut args {
-                    fix(arg, DType::F32, &mut self.cx.errors)?;
-                }
-                return None;
-            }
-            let shown = super::tree::listed(&dtypes);
-            let name = function.row().symbol.unwrap_or(function.name());
-            let diag = Diag::new(
-                Code::DtypeRule,
-                span,
-                format!("`{name}` is not defined for {shown}"),
-            );
-            let int = dtypes.iter().position(|d| d.is_int());
-            self.report(match int {
-                Some(at) if function.row().int.is_none() => {
-                    diag.help(cast_text(texts[at], DType::F32))
-                }
-                _ => diag,
-            });
-            return None;
-        };
-        Some(Expr {
-            kind: ExprKind::Call(function, args),
-            dtype,
-            span,
-        })
-    }
-
-    fn unary(&mut self, op: UnaryOp, inner: &ast::Expr, span: Span) -> Option<Expr> {
-        let value = self.expr(inner)?;
-        if op == UnaryOp::Not {
-            return self.apply(ScalarFn::NOT, vec![value], &[inner], span);
-        }
-        let negated = match value.kind {
-            ExprKind::Lit(Value::Int(n)) => Some(Value::Int(-n)),
-            ExprKind::Lit(Value::Float(x)) => Some(Value::Float(-x)),
-            _ => None,
-        };
-        match negated {
-            Some(literal) => Some(Expr {
-                kind: ExprKind::Lit(literal),
-                dtype: value.dtype,
-                span,
-            }),
-            None => self.apply(ScalarFn::NEG, vec![value], &[inner], span),
-        }
-    }
-
-    fn binary(
-        &mut self,
-        op: BinaryOp,
-        left: &ast::Expr,
-        right: &ast::Expr,
-        span: Span,
-    ) -> Option<Expr> {
-        let mode = match op {
-            BinaryOp::Cmp(_) if self.mode == Mode::Value => Mode::Number,
-            _ => self.mode,
-        };
-        let a = self.within(mode, left);
-        let depth = self.guards.len();
-        if let (BinaryOp::And, Some(a)) = (op, &a) {
-            self.guard(a);
-        }
-        let b = self.within(mode, right);
-        self.guards.truncate(depth);
-        let (a, b) = (a?, b?);
-        let function = match op {
-            BinaryOp::Add => ScalarFn::ADD,
-            BinaryOp::Sub => ScalarFn::SUB,
-            BinaryOp::Mul => ScalarFn::MUL,
-            BinaryOp::Div => ScalarFn::DIV,
-            BinaryOp::Rem => ScalarFn::REM,
-            BinaryOp::And => ScalarFn::AND,
-            BinaryOp::Or => ScalarFn::OR,
-            BinaryOp::Cmp(CmpOp::Eq) => ScalarFn::EQ,
-            BinaryOp::Cmp(CmpOp::Ne) => ScalarFn::NE,
-            BinaryOp::Cmp(CmpOp::Lt) => ScalarFn::LT,
-            BinaryOp::Cmp(CmpOp::Le) => ScalarFn::LE,
-            BinaryOp::Cmp(CmpOp::Gt) => ScalarFn::GT,
-            BinaryOp::Cmp(CmpOp::Ge) => ScalarFn::GE,
-        };
-        let dims_only = |e: &Expr| e.dtype.is_int() && flex(e).is_none_or(|f| f == Flex::Int);
-        if matches!(op, BinaryOp::Div | BinaryOp::Rem)
-            && dims_only(&a)
-            && dims_only(&b)
-            && let Some(divisor) = poly(&b, &self.index_names())
-            && !divisor
-                .symbols()
-                .iter()
-                .any(|s| self.visible_index(s).is_some())
-        {
-            self.cx
-                .dims
-                .divisor(&divisor, right.span, &mut self.cx.errors)?;
-        }
-        self.apply(function, vec![a, b], &[left, right], span)
-    }
-
-    fn branch(
-        &mut self,
-        cond: &ast::Expr,
-        then: &ast::Expr,
-        otherwise: &ast::Expr,
-        span: Span,
-    ) -> Option<Expr> {
-        let test = self.condition(cond);
-        let depth = self.guards.len();
-        if let Some(test) = &test {
-            self.guard(test);
-        }
-        let a = self.expr(then);
-        let single = test.as_ref().is_some_and(|t| is_comparison(t));
-        if !single {
-            self.guards.truncate(depth);
-        }
-        let b = self.expr(otherwise);
-        self.guards.truncate(depth);
-        let mut branches = [a?, b?];
-        let test = test?;
-        let texts = [then, otherwise];
-        let dtype = unify(&mut branches, &texts, &mut self.cx.errors)?;
-        let [a, b] = branches.map(Box::new);
-        Some(Expr {
-            kind: ExprKind::If(Box::new(test), a, b),
-            dtype,
-            span,
-        })
-    }
-
-    /// A condition: a bool.
-    pub(super) fn condition(&mut self, cond: &ast::Expr) -> Option<Expr> {
-        let mode = if self.mode == Mode::Value {
-            Mode::Number
-        } else {
-            self.mode
-        };
-        let test = self.within(mode, cond)?;
-        if test.dtype != DType::Bool {
-            let text = format!("a condition is a bool, but this is {}", test.dtype);
-            let diag = Diag::new(Code::DtypeRule, cond.span, text);
-            self.report(diag.help(format!("compare it: `{cond} != 0`")));
-            return None;
-        }
-        Some(test)
-    }
-
-    /// Notes the indices of a condition that is a fact where it holds.
-    pub(super) fn guard(&mut self, test: &Expr) {
-        match &test.kind {
-            ExprKind::Call(ScalarFn::AND, parts) => parts.iter().for_each(|p| self.guard(p)),
-            ExprKind::Call(_, parts) if is_comparison(test) => {
-                let names = self.index_names();
-                if parts.iter().all(|p| poly(p, &names).is_some()) {
-                    parts.iter().for_each(|p| indices_in(p, &mut self.guards));
-                }
-            }
-            _ => {}
-        }
     }
 
     /// Names of all indices, by number.
@@ -605,18 +451,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
     }
 }
 
-/// Is it a comparison, other than `!=`?
-pub(super) fn is_comparison(e: &Expr) -> bool {
-    use ScalarFn as F;
-    matches!(&e.kind, ExprKind::Call(f, _) if [F::EQ, F::LT, F::LE, F::GT, F::GE].contains(f))
-}
-
-/// Every index in an expression.
-pub(super) fn indices_in(e: &Expr, out: &mut Vec<IndexId>) {
-    if let ExprKind::Index(id) = e.kind {
-        out.push(id);
-    }
-    for child in e.children() {
-        indices_in(child, out);
-    }
+/// Nodes of an expression.
+fn size(e: &Expr) -> usize {
+    1 + e.children().into_iter().map(size).sum::<usize>()
 }

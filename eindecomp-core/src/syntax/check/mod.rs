@@ -5,8 +5,8 @@
 //!
 //! * `rank`: a block with `dim ..L` as one block per rank;
 //! * `types`: extents as polynomials, structs, signatures;
-//! * `body`: statements and variables; `calls`: blocks calling blocks;
-//! * `expr`, `access`, `reduce`: expressions; `dtype`: their element types;
+//! * `body`: the variables of a block; `stmts`: its statements; `calls`: blocks calling blocks;
+//! * `expr`, `ops`, `access`, `reduce`: expressions; `dtype`: their element types;
 //! * `extents`: what indices run over; `ranges`: accesses in bounds; `prove`: the facts for both.
 
 mod access;
@@ -16,10 +16,12 @@ mod dtype;
 mod expr;
 mod extents;
 mod names;
+mod ops;
 mod prove;
 mod ranges;
 mod rank;
 mod reduce;
+mod stmts;
 mod tree;
 mod types;
 

@@ -65,6 +65,20 @@ pub(super) fn nearest_function<'a>(
         .or_else(|| nearest(name, functions().chain(others)))
 }
 
+/// `1 axis`, `2 axes`.
+pub(super) fn count(n: usize, one: &str, many: &str) -> String {
+    if n == 1 {
+        format!("1 {one}")
+    } else {
+        format!("{n} {many}")
+    }
+}
+
+/// `1 is`, `2 are`.
+pub(super) fn are(n: usize) -> String {
+    count(n, "is", "are")
+}
+
 fn alias(name: &str) -> Option<&'static str> {
     ALIASES
         .iter()

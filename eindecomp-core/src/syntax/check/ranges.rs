@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::body::BodyCx;
-use super::expr::is_comparison;
+use super::ops::is_comparison;
 use super::prove::Facts;
 use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Origin, Read, Sub};
 use crate::ein::dim::Atom;

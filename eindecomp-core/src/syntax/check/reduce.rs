@@ -1,5 +1,7 @@
 //! Reductions, and the three traps of writing them.
 
+use std::collections::BTreeSet;
+
 use super::dtype::{Flex, fix, flex};
 use super::expr::StmtCx;
 use super::names::nearest_agg;
@@ -26,6 +28,11 @@ impl StmtCx<'_, '_> {
             .iter()
             .map(|decl| self.declare(decl, true))
             .collect();
+        if declared.contains(&None) {
+            self.suggest_free(reduce, body);
+            self.visible.truncate(before);
+            return None;
+        }
         let filter = reduce.filter.as_ref().map(|f| self.condition(f));
         if let Some(Some(filter)) = &filter {
             self.guard(filter);
@@ -146,16 +153,43 @@ impl StmtCx<'_, '_> {
         Some((wanted, wanted, value))
     }
 
+    /// Adds to the error about a reduced index that is on the left: the only free index of the
+    /// body is the one that is meant.
+    fn suggest_free(&mut self, reduce: &ast::Reduce, body: &ast::Expr) {
+        let mut names = BTreeSet::new();
+        positions(body, &mut names);
+        names.retain(|name| {
+            self.visible_index(name).is_none()
+                && self.cx.lookup(name).is_none()
+                && !self.cx.dims.dims.contains(*name)
+        });
+        let names: Vec<&str> = names.into_iter().collect();
+        if let ([name], Some(error)) = (&names[..], self.cx.errors.last_mut())
+            && error.code == Code::ReducedOutput
+        {
+            error.help = Some(format!("did you mean `{}[{name}] …`?", reduce.agg));
+        }
+    }
+
     /// Reports a reduction that no parentheses hold in the body.
     fn naked(&mut self, reduce: &ast::Reduce, body: &ast::Expr) -> Option<()> {
         let mut factors = Vec::new();
         flatten(body, &mut factors);
         let head = head(reduce);
         for (at, factor) in factors.iter().enumerate() {
-            if let Some(inner) = naked_reduction(factor) {
+            if let Some((inner, span)) = naked_reduction(factor) {
+                let rebinds = |decl: &ast::IndexDecl| {
+                    reduce
+                        .indices
+                        .iter()
+                        .any(|outer| outer.name.name == decl.name.name)
+                };
+                let rebinds = inner.indices.iter().any(rebinds);
                 let text = "a reduction stands unparenthesised inside another's body";
-                let diag = Diag::new(Code::NestedReduction, inner, text);
+                let diag = Diag::new(Code::NestedReduction, span, text);
                 let help = match at {
+                    0 if rebinds => "use another index for the inner one".to_owned(),
+                    _ if rebinds => format!("`({head} {}) {}`", product(body, at), rest(body, at)),
                     0 => format!("`{head} ({factor})` if it is meant"),
                     _ => format!(
                         "`({head} {}) {}`, or `{head} ({body})` if it is meant",
@@ -318,10 +352,10 @@ fn rest_after_first(e: &ast::Expr) -> String {
         .map_or_else(|| format!("1.0 {rest}"), str::to_owned)
 }
 
-/// Where a reduction stands that no parentheses hold.
-fn naked_reduction(e: &ast::Expr) -> Option<Span> {
+/// A reduction that no parentheses hold, and where it stands.
+fn naked_reduction(e: &ast::Expr) -> Option<(&ast::Reduce, Span)> {
     match &e.kind {
-        ast::ExprKind::Reduce(_) => Some(e.span),
+        ast::ExprKind::Reduce(reduce) => Some((reduce, e.span)),
         ast::ExprKind::Unary(UnaryOp::Neg | UnaryOp::Not, inner)
         | ast::ExprKind::Cast(inner, _) => naked_reduction(inner),
         _ => None,
@@ -367,5 +401,42 @@ fn mentions(e: &ast::Expr, names: &[&str]) -> bool {
         } => [cond, then, otherwise]
             .into_iter()
             .any(|e| mentions(e, names)),
+    }
+}
+
+/// Names that stand alone as positions in accesses.
+fn positions<'e>(e: &'e ast::Expr, out: &mut BTreeSet<&'e str>) {
+    fn sub<'e>(s: &'e ast::Sub, out: &mut BTreeSet<&'e str>) {
+        match s {
+            ast::Sub::Rest(_) => {}
+            ast::Sub::Merged(parts, _) => parts.iter().for_each(|part| sub(part, out)),
+            ast::Sub::Expr(e) => match &e.kind {
+                ast::ExprKind::Name(place) => {
+                    out.extend(place.as_ident().map(|name| name.as_str()));
+                }
+                _ => positions(e, out),
+            },
+        }
+    }
+    match &e.kind {
+        ast::ExprKind::Access { subs, .. } => subs.iter().for_each(|s| sub(s, out)),
+        ast::ExprKind::Call { args, .. } | ast::ExprKind::Tuple(args) => {
+            args.iter().for_each(|e| positions(e, out));
+        }
+        ast::ExprKind::Unary(_, a) | ast::ExprKind::Cast(a, _) | ast::ExprKind::Paren(a) => {
+            positions(a, out);
+        }
+        ast::ExprKind::Binary(_, a, b) => [a, b].into_iter().for_each(|e| positions(e, out)),
+        ast::ExprKind::If {
+            cond,
+            then,
+            otherwise,
+        } => {
+            [cond, then, otherwise]
+                .into_iter()
+                .for_each(|e| positions(e, out));
+        }
+        // What an inner reduction binds is its own affair.
+        ast::ExprKind::Reduce(_) | ast::ExprKind::Lit(_) | ast::ExprKind::Name(_) => {}
     }
 }

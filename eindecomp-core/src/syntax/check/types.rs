@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::names::nearest;
+use super::names::{are, count, nearest};
 use super::prove::Facts;
 use super::tree::{
     Block, Checked, Clause, Field, Origin, Param, ParamRole, ResultVar, Struct, StructType,
@@ -352,8 +352,9 @@ pub(super) fn resolve(
             let wanted = structure.generics.len();
             if args.len() != wanted {
                 let text = format!(
-                    "struct `{path}` has {wanted} dims, but {} are given",
-                    args.len()
+                    "struct `{path}` has {}, but {} given",
+                    count(wanted, "dim", "dims"),
+                    are(args.len())
                 );
                 let diag = Diag::new(Code::Arity, ty.span, text);
                 errors.push(diag.secondary(structure.head.name.span, "declared here"));

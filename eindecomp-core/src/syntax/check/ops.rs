@@ -1,0 +1,204 @@
+//! Operators, functions of the table, `if`, and conditions as guards.
+
+use super::dtype::{Flex, cast_text, fix, flex, unify};
+use super::expr::{Mode, StmtCx};
+use super::ranges::poly;
+use super::tree::{Expr, ExprKind, IndexId, listed};
+use crate::ein::scalar::DTypeRule;
+use crate::ein::{DType, ScalarFn, Value};
+use crate::syntax::ast::{self, BinaryOp, CmpOp, UnaryOp};
+use crate::syntax::diag::{Code, Diag};
+use crate::syntax::token::Span;
+
+impl StmtCx<'_, '_> {
+    /// A function of the table on its arguments.
+    pub(super) fn apply(
+        &mut self,
+        function: ScalarFn,
+        mut args: Vec<Expr>,
+        texts: &[&ast::Expr],
+        span: Span,
+    ) -> Option<Expr> {
+        unify(&mut args, texts, &mut self.cx.errors)?;
+        let dtypes: Vec<DType> = args.iter().map(|a| a.dtype).collect();
+        let Some(dtype) = function.result_dtype(&dtypes) else {
+            if function.row().rule == DTypeRule::Float
+                && args.iter().all(|a| flex(a) == Some(Flex::Int))
+            {
+                for arg in &mut args {
+                    fix(arg, DType::F32, &mut self.cx.errors)?;
+                }
+                return None;
+            }
+            let shown = listed(&dtypes);
+            let name = function.row().symbol.unwrap_or(function.name());
+            let diag = Diag::new(
+                Code::DtypeRule,
+                span,
+                format!("`{name}` is not defined for {shown}"),
+            );
+            let int = dtypes.iter().position(|d| d.is_int());
+            self.report(match int {
+                Some(at) if function.row().int.is_none() => {
+                    diag.help(cast_text(texts[at], DType::F32))
+                }
+                _ => diag,
+            });
+            return None;
+        };
+        Some(Expr {
+            kind: ExprKind::Call(function, args),
+            dtype,
+            span,
+        })
+    }
+
+    pub(super) fn unary(&mut self, op: UnaryOp, inner: &ast::Expr, span: Span) -> Option<Expr> {
+        let value = self.expr(inner)?;
+        if op == UnaryOp::Not {
+            return self.apply(ScalarFn::NOT, vec![value], &[inner], span);
+        }
+        let negated = match value.kind {
+            ExprKind::Lit(Value::Int(n)) => Some(Value::Int(-n)),
+            ExprKind::Lit(Value::Float(x)) => Some(Value::Float(-x)),
+            _ => None,
+        };
+        match negated {
+            Some(literal) => Some(Expr {
+                kind: ExprKind::Lit(literal),
+                dtype: value.dtype,
+                span,
+            }),
+            None => self.apply(ScalarFn::NEG, vec![value], &[inner], span),
+        }
+    }
+
+    pub(super) fn binary(
+        &mut self,
+        op: BinaryOp,
+        left: &ast::Expr,
+        right: &ast::Expr,
+        span: Span,
+    ) -> Option<Expr> {
+        let mode = match op {
+            BinaryOp::Cmp(_) if self.mode == Mode::Value => Mode::Number,
+            _ => self.mode,
+        };
+        let a = self.within(mode, left);
+        let depth = self.guards.len();
+        if let (BinaryOp::And, Some(a)) = (op, &a) {
+            self.guard(a);
+        }
+        let b = self.within(mode, right);
+        self.guards.truncate(depth);
+        let (a, b) = (a?, b?);
+        let function = match op {
+            BinaryOp::Add => ScalarFn::ADD,
+            BinaryOp::Sub => ScalarFn::SUB,
+            BinaryOp::Mul => ScalarFn::MUL,
+            BinaryOp::Div => ScalarFn::DIV,
+            BinaryOp::Rem => ScalarFn::REM,
+            BinaryOp::And => ScalarFn::AND,
+            BinaryOp::Or => ScalarFn::OR,
+            BinaryOp::Cmp(CmpOp::Eq) => ScalarFn::EQ,
+            BinaryOp::Cmp(CmpOp::Ne) => ScalarFn::NE,
+            BinaryOp::Cmp(CmpOp::Lt) => ScalarFn::LT,
+            BinaryOp::Cmp(CmpOp::Le) => ScalarFn::LE,
+            BinaryOp::Cmp(CmpOp::Gt) => ScalarFn::GT,
+            BinaryOp::Cmp(CmpOp::Ge) => ScalarFn::GE,
+        };
+        let dims_only = |e: &Expr| e.dtype.is_int() && flex(e).is_none_or(|f| f == Flex::Int);
+        if matches!(op, BinaryOp::Div | BinaryOp::Rem)
+            && dims_only(&a)
+            && dims_only(&b)
+            && let Some(divisor) = poly(&b, &self.index_names())
+            && !divisor
+                .symbols()
+                .iter()
+                .any(|s| self.visible_index(s).is_some())
+        {
+            self.cx
+                .dims
+                .divisor(&divisor, right.span, &mut self.cx.errors)?;
+        }
+        self.apply(function, vec![a, b], &[left, right], span)
+    }
+
+    pub(super) fn branch(
+        &mut self,
+        cond: &ast::Expr,
+        then: &ast::Expr,
+        otherwise: &ast::Expr,
+        span: Span,
+    ) -> Option<Expr> {
+        let test = self.condition(cond);
+        let depth = self.guards.len();
+        if let Some(test) = &test {
+            self.guard(test);
+        }
+        let a = self.expr(then);
+        let single = test.as_ref().is_some_and(is_comparison);
+        if !single {
+            self.guards.truncate(depth);
+        }
+        let b = self.expr(otherwise);
+        self.guards.truncate(depth);
+        let mut branches = [a?, b?];
+        let test = test?;
+        let texts = [then, otherwise];
+        let dtype = unify(&mut branches, &texts, &mut self.cx.errors)?;
+        let [a, b] = branches.map(Box::new);
+        Some(Expr {
+            kind: ExprKind::If(Box::new(test), a, b),
+            dtype,
+            span,
+        })
+    }
+
+    /// A condition: a bool.
+    pub(super) fn condition(&mut self, cond: &ast::Expr) -> Option<Expr> {
+        let mode = if self.mode == Mode::Value {
+            Mode::Number
+        } else {
+            self.mode
+        };
+        let test = self.within(mode, cond)?;
+        if test.dtype != DType::Bool {
+            let text = format!("a condition is a bool, but this is {}", test.dtype);
+            let diag = Diag::new(Code::DtypeRule, cond.span, text);
+            self.report(diag.help(format!("compare it: `{cond} != 0`")));
+            return None;
+        }
+        Some(test)
+    }
+
+    /// Notes the indices of a condition that is a fact where it holds.
+    pub(super) fn guard(&mut self, test: &Expr) {
+        match &test.kind {
+            ExprKind::Call(ScalarFn::AND, parts) => parts.iter().for_each(|p| self.guard(p)),
+            ExprKind::Call(_, parts) if is_comparison(test) => {
+                let names = self.index_names();
+                if parts.iter().all(|p| poly(p, &names).is_some()) {
+                    parts.iter().for_each(|p| indices_in(p, &mut self.guards));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Is it a comparison, other than `!=`?
+pub(super) fn is_comparison(e: &Expr) -> bool {
+    use ScalarFn as F;
+    matches!(&e.kind, ExprKind::Call(f, _) if [F::EQ, F::LT, F::LE, F::GT, F::GE].contains(f))
+}
+
+/// Every index in an expression.
+pub(super) fn indices_in(e: &Expr, out: &mut Vec<IndexId>) {
+    if let ExprKind::Index(id) = e.kind {
+        out.push(id);
+    }
+    for child in e.children() {
+        indices_in(child, out);
+    }
+}
