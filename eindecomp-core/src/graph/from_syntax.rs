@@ -254,8 +254,15 @@ impl<'a> Lower<'a, '_> {
     fn dim(&self, frame: &Frame<'_>, dim: &Dim) -> Dim {
         dim.substitute(&|s| match frame.dims.get(s) {
             Some(value) => Some(value.clone()),
-            None => self.context.consts.get(s).copied().map(Dim::from),
+            None => self.const_value(s).map(Dim::from),
         })
+    }
+
+    /// The value of a Rust const; one that a dim hides is mentioned as `self::N`.
+    fn const_value(&self, path: &str) -> Option<i64> {
+        let consts = self.context.consts;
+        let outer = || consts.get(path.strip_prefix("self::")?);
+        consts.get(path).or_else(outer).copied()
     }
 
     fn inputs(&mut self, frame: &Frame<'a>) -> Result<Vec<Arg>, LowerError> {
@@ -343,7 +350,7 @@ impl<'a> Lower<'a, '_> {
         let missing = block
             .consts
             .keys()
-            .filter(|c| !self.context.consts.contains_key(*c));
+            .filter(|c| self.const_value(c).is_none());
         let mut errors: Vec<LowerError> = missing.cloned().map(LowerError::MissingConst).collect();
         if !errors.is_empty() {
             return Err(errors);

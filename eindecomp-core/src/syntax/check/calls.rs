@@ -253,7 +253,11 @@ impl BodyCx<'_> {
         for (at, (argument, ty)) in made.iter_mut().enumerate() {
             self.fit(&callee, at, argument, ty, &args[at])?;
         }
-        self.dims.consts.extend(callee.consts.clone());
+        for (name, path) in &callee.consts {
+            if !self.dims.hides(name) {
+                self.dims.consts.insert(name.clone(), path.clone());
+            }
+        }
         let types: Vec<Type> = made.iter().map(|(_, ty)| ty.clone()).collect();
         let spans: Vec<Span> = args.iter().map(|a| a.span).collect();
         let dims = self.solve_dims(&callee, &types, &spans, path)?;
@@ -380,7 +384,16 @@ impl BodyCx<'_> {
                 pairs.push((axis.clone(), actual.clone(), what, spans[at]));
             });
         }
-        let mut dims: BTreeMap<Arc<str>, Dim> = BTreeMap::new();
+        // A const of the callee may be called as a dim of the caller.
+        let mut dims: BTreeMap<Arc<str>, Dim> = callee
+            .consts
+            .iter()
+            .filter(|(name, _)| self.dims.hides(name))
+            .map(|(name, path)| (name.clone(), outer(path)))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|(name, path)| (name, self.dims.constant(&path)))
+            .collect();
         let names: BTreeSet<&Arc<str>> = callee.dims.iter().collect();
         for (axis, actual, ..) in &pairs {
             if let Some(symbol) = axis.as_symbol().filter(|s| names.contains(s)) {
@@ -479,6 +492,22 @@ pub(crate) fn solve_linear(
     let of = |s: &str| dims.get(s).cloned();
     let (slope, rest) = (slope.substitute(&of), rest.substitute(&of));
     (slope.as_const() != Some(0)).then(|| (symbol.clone(), (actual - &rest).floor_div(&slope)))
+}
+
+/// The same const from where no dim hides it.
+fn outer(path: &ast::Path) -> ast::Path {
+    let here = Ident {
+        name: "self".into(),
+        span: path.span,
+    };
+    let segments = std::iter::once(here)
+        .chain(path.segments.iter().cloned())
+        .collect();
+    ast::Path {
+        global: false,
+        segments,
+        span: path.span,
+    }
 }
 
 /// Equal but for extents?

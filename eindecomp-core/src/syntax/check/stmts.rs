@@ -289,6 +289,12 @@ impl BodyCx<'_> {
         let [Some(low), Some(high)] = bounds else {
             return None;
         };
+        // Symbols are at least 0.
+        if !self.facts.nonneg(&low) {
+            let text = format!("a `for` starts at 0 or above, not at `{low}`");
+            self.errors.push(Diag::new(Code::Loop, var.span, text));
+            return None;
+        }
         let symbol = var.name.clone();
         self.dims.dims.insert(symbol.clone());
         self.numbers.push(symbol.clone());

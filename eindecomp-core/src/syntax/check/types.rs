@@ -145,6 +145,11 @@ impl DimScope {
         Dim::sym(text)
     }
 
+    /// Does a dim have the name?
+    pub(super) fn hides(&self, name: &str) -> bool {
+        self.dims.contains(name) || self.defs.contains_key(name)
+    }
+
     /// Are its symbols Rust consts alone, at least one?
     pub(super) fn only_consts(&self, dim: &Dim) -> bool {
         let symbols = dim.symbols();

@@ -207,3 +207,64 @@ fn mean_with_where_and_casts() {
         }",
     );
 }
+
+#[test]
+fn a_const_of_a_callee_may_be_called_as_a_dim_of_the_caller() {
+    let checked = accepts(
+        "fn g<dim D>(x: f32[D, N]) -> f32[D] { let y[d] = sum[n] x[d, n]; y }
+        fn f<dim N>(x: f32[N, 4]) -> f32[N] { let y = g(x); y }",
+    );
+    let f = checked.block("f").unwrap();
+    assert_eq!(f.obligations.len(), 1);
+    assert_eq!(f.obligations[0].to_string(), "self::N == 4");
+}
+
+#[test]
+fn positions_may_come_from_numbers_indices_and_values() {
+    let checked = accepts(
+        "fn f<dim N, dim D>(x: f32[N, N, D], pos: i64, #[host] k: i64) -> f32[N] {
+            let a[i] = x[i, i, 0 + 0] else 0.0;
+            let b[i] = a[i] * (i as f32) + x[pos, k, pos % 2];
+            let c[i in N] = b[clamp(i - 1, 0, N - 1)] + b[min(i + 1, N - 1)] + b[max(i - 1, 0)];
+            let d[i in N, j in 2] = c[(2 * i + j) / 2] + c[(i + N) % N];
+            let e[i] = sum[j] d[i, j];
+            e
+        }",
+    );
+    assert!(checked.warnings.is_empty(), "{:?}", checked.warnings);
+}
+
+#[test]
+fn warnings() {
+    let checked = accepts(
+        "fn f<dim N>(x: f32[N], unused: f32[N], _meant: f32[N]) -> f32[N] {
+            let lost[n] = x[n];
+            let y[n] = x[n] + sum[k in 3] 1.0;
+            y
+        }",
+    );
+    let said: Vec<&str> = checked.warnings.iter().map(|w| &*w.message).collect();
+    let want = [
+        "`unused` is never read",
+        "`lost` is never read",
+        "index `k` is reduced but not used",
+    ];
+    assert_eq!(said, want);
+}
+
+#[test]
+fn ranks_are_chosen_by_the_arguments() {
+    let checked = accepts(
+        "fn norm<dim ..L, dim C>(x: f32[..L, C], g: f32[C]) -> f32[..L, C] {
+            let s[..l] = sum[c] sq(x[..l, c]);
+            let y[..l, c] = x[..l, c] * rsqrt(s[..l]) * g[c];
+            y
+        }
+        fn f<dim B, dim S, dim D>(x: f32[B, S, D], g: f32[D]) -> (f32[B, S, D], f32[D]) {
+            let a = norm(x, g);
+            let b = norm(g, g);
+            (a, b)
+        }",
+    );
+    assert!(checked.block("norm/2").is_some());
+}
