@@ -376,6 +376,7 @@ fn gcd(a: i64, b: i64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn sym(name: &str) -> Dim {
         Dim::sym(name)
@@ -437,5 +438,73 @@ mod tests {
         assert_eq!(facts.normal(&at.floor_div(&small)), n);
         assert_eq!(facts.normal(&at.rem(&small)), g);
         assert!(!facts.holds(&at, CmpOp::Lt, &(&(&big * &small) - &int(1))));
+    }
+
+    /// Polynomials over `x`, `y`, `z`, quotients and remainders by small numbers and symbols.
+    fn dims() -> impl Strategy<Value = Dim> {
+        let leaf = prop_oneof![
+            (-4i64..5).prop_map(Dim::from),
+            prop_oneof![Just("x"), Just("y"), Just("z")].prop_map(sym),
+        ];
+        leaf.prop_recursive(3, 12, 2, |inner| {
+            let divisor = prop_oneof![(1i64..4).prop_map(Dim::from), Just(sym("z"))];
+            prop_oneof![
+                (inner.clone(), inner.clone()).prop_map(|(a, b)| &a + &b),
+                (inner.clone(), inner.clone()).prop_map(|(a, b)| &a - &b),
+                (inner.clone(), inner.clone()).prop_map(|(a, b)| &a * &b),
+                (inner.clone(), divisor.clone()).prop_map(|(a, b)| a.floor_div(&b)),
+                (inner, divisor).prop_map(|(a, b)| a.rem(&b)),
+            ]
+        })
+    }
+
+    fn comparison() -> impl Strategy<Value = (Dim, CmpOp, Dim)> {
+        let cmp = prop_oneof![
+            Just(CmpOp::Eq),
+            Just(CmpOp::Lt),
+            Just(CmpOp::Le),
+            Just(CmpOp::Gt),
+            Just(CmpOp::Ge)
+        ];
+        (dims(), cmp, dims())
+    }
+
+    fn holds(left: i64, cmp: CmpOp, right: i64) -> bool {
+        match cmp {
+            CmpOp::Eq => left == right,
+            CmpOp::Ne => left != right,
+            CmpOp::Lt => left < right,
+            CmpOp::Le => left <= right,
+            CmpOp::Gt => left > right,
+            CmpOp::Ge => left >= right,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+        /// What is proved holds for every number that fits the facts, divisors being at least 1.
+        #[test]
+        fn proofs_are_sound(
+            given in prop::collection::vec(comparison(), 0..4),
+            goal in comparison(),
+        ) {
+            let mut facts = Facts::default();
+            facts.assume(&sym("z"), CmpOp::Ge, &int(1));
+            for (left, cmp, right) in &given {
+                facts.assume(left, *cmp, right);
+            }
+            let (left, cmp, right) = &goal;
+            let (proved, refuted) = (facts.holds(left, *cmp, right), facts.refuted(left, *cmp, right));
+            for (x, y, z) in (0..294).map(|n| (n % 7, n / 7 % 7, n / 49 + 1)) {
+                let env = |s: &str| Some(match s { "x" => x, "y" => y, _ => z });
+                let value = |d: &Dim| d.eval(&env).unwrap();
+                if given.iter().all(|(a, cmp, b)| holds(value(a), *cmp, value(b))) {
+                    let truth = holds(value(left), *cmp, value(right));
+                    prop_assert!(!proved || truth, "proved {left} {cmp:?} {right} at {x} {y} {z}");
+                    prop_assert!(!refuted || !truth, "refuted {left} {cmp:?} {right} at {x} {y} {z}");
+                }
+            }
+        }
     }
 }

@@ -268,3 +268,47 @@ fn ranks_are_chosen_by_the_arguments() {
     );
     assert!(checked.block("norm/2").is_some());
 }
+
+#[test]
+fn defined_dims_and_clauses_prove_merged_reads() {
+    accepts(
+        "fn a<dim S, dim D, dim H>(x: f32[S, D], w: f32[D, D]) -> f32[S, H, E]
+            where D % H == 0, dim E = D / H
+        {
+            let q[s, h in H, e] = sum[d] x[s, d] * w[(h, e), d];
+            let y[s, (h, e in E)] = q[s, h, e];
+            let z[s, h in H, e] = y[s, (h, e)];
+            z
+        }
+        fn gqa<dim S, dim T, dim Q, dim N, dim E>(q: f32[S, Q, E], k: f32[T, N, E]) -> f32[N, Q / N, S, T]
+            where Q % N == 0
+        {
+            let l[n, g, s, t] = sum[e] q[s, (n, g), e] * k[t, n, e];
+            l
+        }
+        fn by_product<dim P, dim M, dim N>(x: f32[P], m: f32[M], n: f32[N]) -> f32[M, N] where P == M * N {
+            let y[i, j] = x[(i, j)] * m[i] * n[j];
+            y
+        }
+        fn lstm<dim B, dim D, dim H>(x: f32[B, D], w: f32[4 * H, D], b: f32[4 * H], c0: f32[B, H]) -> (f32[B, H], f32[B, H]) {
+            let z[n, g in 4, h] = (sum[d] x[n, d] * w[(g, h), d]) + b[(g, h)];
+            let c[n, h] = sigmoid(z[n, 1, h]) * c0[n, h] + sigmoid(z[n, 0, h]) * tanh(z[n, 2, h]);
+            let o[n, h] = sigmoid(z[n, 3, h]) * tanh(c[n, h]);
+            (o, c)
+        }",
+    );
+}
+
+#[test]
+fn bools_and_integers() {
+    accepts(
+        "fn f<dim N, dim M>(x: f32[N, M], ids: u32[N], p: bool[N]) -> (bool[N], i64[N], u32, i64[N]) {
+            let a[i] = any[j] (x[i, j] > 0.0);
+            let b[i] = a[i] && !p[i] || ids[i] == 3 && true;
+            let n[i] = if b[i] { ids[i] } else { i };
+            let s[] = sum[i] ids[i];
+            let k[i] = argmin[j] x[i, j];
+            (b, n, s, k)
+        }",
+    );
+}
