@@ -36,3 +36,16 @@ pub fn to_reference(t: &Tensor) -> RefTensor {
     };
     RefTensor::new(t.dtype(), t.shape().to_vec(), values).expect("same number of elements")
 }
+
+/// The tensors with −0 as 0: the sign of a zero sum depends on where the sum began.
+pub fn unsigned_zeros(tensors: Vec<RefTensor>) -> Vec<RefTensor> {
+    let plain = |v: &Value| match v {
+        Value::Float(x) if *x == 0.0 => Value::Float(0.0),
+        other => *other,
+    };
+    let each = |t: RefTensor| {
+        let values = t.data().iter().map(plain).collect();
+        RefTensor::new(t.dtype(), t.shape().to_vec(), values).expect("same number of elements")
+    };
+    tensors.into_iter().map(each).collect()
+}
