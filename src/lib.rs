@@ -6,19 +6,27 @@ mod error;
 mod fields;
 mod handle;
 mod model;
+mod program;
+mod session;
+mod solve;
 mod source;
 mod weights;
 
 pub use cache::PlanOrigin;
 pub use eindecomp_core::ein::{DType, Dim};
-pub use eindecomp_core::plan::Cluster;
+pub use eindecomp_core::graph::EinGraph;
+pub use eindecomp_core::plan::explain::Explain;
+pub use eindecomp_core::plan::planner::{Algorithm, Objective};
+pub use eindecomp_core::plan::{Cluster, Plan, Residency};
 pub use eindecomp_macros::ein;
-pub use eindecomp_runtime::Trace;
+pub use eindecomp_runtime::{MemoryMode, Moved, Trace, Traffic};
 pub use error::{Error, ShapeError};
+pub use half;
 pub use handle::{CompositionError, CompositionErrors, Graph, Tensor};
 pub use model::{Array, Dims, Model, ModelGraph, Pack, Tensors, Unpack};
-pub use half;
 pub use ndarray;
+pub use program::{CompileReport, Compiled, Program};
+pub use session::{Session, SessionBuilder};
 pub use weights::WeightsFile;
 
 /// What the items that `ein!` makes stand on; no part of the interface.

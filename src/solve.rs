@@ -22,7 +22,11 @@ pub(crate) fn dims(
 ) -> Result<BTreeMap<Arc<str>, i64>, Error> {
     let mut errors = Vec::new();
     let mut axes = Vec::new();
-    let declared: Vec<&Node> = graph.nodes().iter().filter(|n| n.role().is_some_and(&wanted)).collect();
+    let declared: Vec<&Node> = graph
+        .nodes()
+        .iter()
+        .filter(|n| n.role().is_some_and(&wanted))
+        .collect();
     for node in &declared {
         let name = node.name.to_string();
         let Some(tensor) = given.get(&*node.name) else {
@@ -30,27 +34,41 @@ pub(crate) fn dims(
             continue;
         };
         if tensor.dtype() != node.dtype {
-            errors.push(ShapeError::DType { name: name.clone(), declared: declaration(node), given: tensor.dtype() });
+            errors.push(ShapeError::DType {
+                name: name.clone(),
+                declared: declaration(node),
+                given: tensor.dtype(),
+            });
         }
         if tensor.shape().len() != node.shape.len() {
-            errors.push(ShapeError::Rank { name, declared: declaration(node), given: tensor.shape().len() });
+            errors.push(ShapeError::Rank {
+                name,
+                declared: declaration(node),
+                given: tensor.shape().len(),
+            });
             continue;
         }
-        axes.extend(node.shape.iter().zip(tensor.shape()).enumerate().map(|(axis, (extent, &n))| Axis {
-            name: &node.name,
-            axis,
-            extent,
-            given: n,
-        }));
+        axes.extend(node.shape.iter().zip(tensor.shape()).enumerate().map(
+            |(axis, (extent, &n))| Axis {
+                name: &node.name,
+                axis,
+                extent,
+                given: n,
+            },
+        ));
     }
-    let unknown = given.keys().filter(|k| !declared.iter().any(|n| *n.name == ***k));
+    let unknown = given
+        .keys()
+        .filter(|k| !declared.iter().any(|n| *n.name == ***k));
     errors.extend(unknown.map(|name| ShapeError::Unknown(name.clone())));
 
     // A symbol's value, and the axis that gave it.
     let mut solved: BTreeMap<Arc<str>, (i64, String)> = BTreeMap::new();
     for axis in &axes {
         if let Some(symbol) = axis.extent.as_symbol() {
-            solved.entry(symbol.clone()).or_insert((axis.given as i64, axis.place()));
+            solved
+                .entry(symbol.clone())
+                .or_insert((axis.given as i64, axis.place()));
         }
     }
     for axis in &axes {
@@ -59,17 +77,27 @@ pub(crate) fn dims(
         }
     }
     let mut dims = known.clone();
-    dims.extend(solved.iter().map(|(symbol, (value, _))| (symbol.clone(), *value)));
+    dims.extend(
+        solved
+            .iter()
+            .map(|(symbol, (value, _))| (symbol.clone(), *value)),
+    );
     for axis in &axes {
         // A dim that nothing gives a value is reported by `EinGraph::bind`.
-        let Ok(expected) = axis.extent.eval(&|s| dims.get(s).copied()) else { continue };
+        let Ok(expected) = axis.extent.eval(&|s| dims.get(s).copied()) else {
+            continue;
+        };
         if expected != axis.given as i64 {
             let source = axis.extent.symbols().into_iter().filter_map(|s| {
                 let (value, place) = solved.get(&s)?;
                 Some(format!("`{s}` is {value} by {place}"))
             });
             let source: Vec<_> = source.collect();
-            let because = if source.is_empty() { String::new() } else { format!(": {}", source.join(", ")) };
+            let because = if source.is_empty() {
+                String::new()
+            } else {
+                format!(": {}", source.join(", "))
+            };
             errors.push(ShapeError::Extent {
                 name: axis.name.to_string(),
                 axis: axis.axis,
@@ -80,7 +108,11 @@ pub(crate) fn dims(
             });
         }
     }
-    if errors.is_empty() { Ok(dims) } else { Err(Error::Shapes(errors)) }
+    if errors.is_empty() {
+        Ok(dims)
+    } else {
+        Err(Error::Shapes(errors))
+    }
 }
 
 /// One axis of a given tensor.
@@ -98,15 +130,27 @@ impl Axis<'_> {
 
     /// `extent = a·S + b` with one unsolved symbol S → its value, if that is a whole number.
     fn linear(&self, solved: &dyn Fn(&str) -> Option<i64>) -> Option<(Arc<str>, i64)> {
-        let mut open = self.extent.symbols().into_iter().filter(|s| solved(s).is_none());
+        let mut open = self
+            .extent
+            .symbols()
+            .into_iter()
+            .filter(|s| solved(s).is_none());
         let symbol = open.next()?;
         if open.next().is_some() {
             return None;
         }
-        let at = |x: i64| self.extent.eval(&|s| if *s == *symbol { Some(x) } else { solved(s) }).ok();
+        let at = |x: i64| {
+            self.extent
+                .eval(&|s| if *s == *symbol { Some(x) } else { solved(s) })
+                .ok()
+        };
         let (b, a) = (at(0)?, at(1)?.checked_sub(at(0)?)?);
         let given = self.given as i64;
-        let value = if a != 0 && (given - b) % a == 0 { (given - b) / a } else { return None };
+        let value = if a != 0 && (given - b) % a == 0 {
+            (given - b) / a
+        } else {
+            return None;
+        };
         (at(value)? == given).then_some((symbol, value))
     }
 }

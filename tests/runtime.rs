@@ -24,13 +24,22 @@ fn check(seed: u64, statements: usize, devices: u32, options: &PlanOptions, mode
     let tasks = lower(&graph, &plan).expect("tasks");
     verify(&graph, &plan, &tasks).expect("sound tasks");
     let workers = Arc::new(Workers::new(2).expect("workers"));
-    let mut executor = Executor::new(graph.clone(), Arc::new(tasks), workers, mode).expect("an executor");
-    let all: BTreeMap<String, Tensor> = sample.inputs.iter().map(|(n, t)| (n.to_string(), to_runtime(t))).collect();
+    let mut executor =
+        Executor::new(graph.clone(), Arc::new(tasks), workers, mode).expect("an executor");
+    let all: BTreeMap<String, Tensor> = sample
+        .inputs
+        .iter()
+        .map(|(n, t)| (n.to_string(), to_runtime(t)))
+        .collect();
     let weight = |name: &str| {
-        let input = graph.nodes().iter().find(|n| n.role().is_some() && &*n.name == name);
+        let input = graph
+            .nodes()
+            .iter()
+            .find(|n| n.role().is_some() && &*n.name == name);
         input.is_some_and(|n| n.role() != Some(eindecomp_core::graph::Role::Data))
     };
-    let (weights, data): (BTreeMap<_, _>, BTreeMap<_, _>) = all.into_iter().partition(|(n, _)| weight(n));
+    let (weights, data): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        all.into_iter().partition(|(n, _)| weight(n));
     executor.load(&weights).expect("weights");
     for run in 0..2 {
         let got = executor.run(&data, false);

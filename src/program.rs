@@ -1,0 +1,315 @@
+//! A compiled graph: bound to dims, planned, lowered and ready to run; bound again when inputs of
+//! other dims come.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use eindecomp_core::graph::{BoundGraph, EinGraph, Role};
+use eindecomp_core::plan::Plan;
+use eindecomp_core::plan::explain::Explain;
+use eindecomp_core::task::TaskGraph;
+use eindecomp_core::task::lower::lower;
+use eindecomp_core::task::verify::verify;
+use eindecomp_runtime::{Executor, Tensor, Trace, Traffic};
+
+use crate::cache::PlanOrigin;
+use crate::model::{Model, Pack, Tensors, Unpack};
+use crate::session::Shared;
+use crate::{Error, solve};
+
+/// How many bindings a program keeps ready.
+const BINDINGS: usize = 8;
+
+/// How a binding came to its plan, and how long that took.
+#[derive(Clone, Debug)]
+pub struct CompileReport {
+    /// Where the plan came from.
+    pub origin: PlanOrigin,
+    /// Passes, key and plan: found or made.
+    pub planning: Duration,
+    /// Lowering, verifying, kernels and memory.
+    pub lowering: Duration,
+}
+
+/// A graph at one set of dims.
+struct Binding {
+    dims: BTreeMap<Arc<str>, i64>,
+    graph: Arc<BoundGraph>,
+    plan: Arc<Plan>,
+    tasks: Arc<TaskGraph>,
+    executor: Executor,
+    report: CompileReport,
+}
+
+impl Binding {
+    fn new(
+        shared: &Shared,
+        graph: &EinGraph,
+        dims: &BTreeMap<Arc<str>, i64>,
+    ) -> Result<Binding, Error> {
+        let start = Instant::now();
+        let bound = graph.bind(dims).map_err(Error::Bind)?;
+        let bound = Arc::new(shared.passes(bound)?);
+        let (plan, origin) = shared.plan(&bound)?;
+        let planned = Instant::now();
+        let tasks = lower(&bound, &plan)?;
+        verify(&bound, &plan, &tasks)?;
+        let tasks = Arc::new(tasks);
+        let executor = Executor::new(
+            bound.clone(),
+            tasks.clone(),
+            shared.workers.clone(),
+            shared.memory,
+        )?;
+        let report = CompileReport {
+            origin,
+            planning: planned - start,
+            lowering: planned.elapsed(),
+        };
+        Ok(Binding {
+            dims: dims.clone(),
+            graph: bound,
+            plan,
+            tasks,
+            executor,
+            report,
+        })
+    }
+}
+
+/// A compiled graph whose tensors are given by name.
+pub struct Program {
+    shared: Arc<Shared>,
+    graph: EinGraph,
+    dims: BTreeMap<Arc<str>, i64>,
+    weights: Option<BTreeMap<String, Tensor>>,
+    /// Most recently used first; never empty.
+    bindings: Vec<Binding>,
+    trace: Trace,
+    loaded: Traffic,
+}
+
+impl Program {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        graph: EinGraph,
+        dims: BTreeMap<Arc<str>, i64>,
+    ) -> Result<Program, Error> {
+        let bindings = vec![Binding::new(&shared, &graph, &dims)?];
+        Ok(Program {
+            shared,
+            graph,
+            dims,
+            weights: None,
+            bindings,
+            trace: Trace::default(),
+            loaded: Traffic::default(),
+        })
+    }
+
+    /// Gives the weights, which stay for every run.
+    ///
+    /// # Errors
+    /// Every weight that is missing, unknown, or of a shape or element type other than declared.
+    pub fn load(&mut self, weights: BTreeMap<String, Tensor>) -> Result<(), Error> {
+        let solved = solve::dims(
+            &self.graph,
+            &weights,
+            |role| role != Role::Data,
+            &self.bindings[0].dims,
+        )?;
+        if solved != self.bindings[0].dims {
+            self.bind(solved)?;
+        }
+        self.loaded = self.bindings[0].executor.load(&weights)?;
+        self.bindings.truncate(1);
+        self.weights = Some(weights);
+        Ok(())
+    }
+
+    /// Runs once: results by name. Inputs of other dims than before are bound again: planned, or
+    /// found in the cache.
+    ///
+    /// # Errors
+    /// Every input that is missing or does not fit its declaration; an index out of range in the data.
+    pub fn run(
+        &mut self,
+        inputs: &BTreeMap<String, Tensor>,
+    ) -> Result<BTreeMap<String, Tensor>, Error> {
+        let executor = self.prepare(inputs)?;
+        let (outputs, trace) = executor.run(inputs, false)?;
+        self.trace = trace;
+        Ok(self
+            .graph
+            .outputs()
+            .iter()
+            .map(|o| o.name.to_string())
+            .zip(outputs)
+            .collect())
+    }
+
+    /// Runs once into given tensors, in the order of the graph's outputs.
+    ///
+    /// # Errors
+    /// As [`Program::run`], and a tensor whose shape or element type is not the output's.
+    pub fn run_into(
+        &mut self,
+        inputs: &BTreeMap<String, Tensor>,
+        outputs: &mut [Tensor],
+    ) -> Result<(), Error> {
+        let executor = self.prepare(inputs)?;
+        self.trace = executor.run_into(inputs, outputs, false)?;
+        Ok(())
+    }
+
+    fn prepare(&mut self, inputs: &BTreeMap<String, Tensor>) -> Result<&mut Executor, Error> {
+        let solved = solve::dims(&self.graph, inputs, |role| role == Role::Data, &self.dims)?;
+        self.bind(solved)?;
+        Ok(&mut self.bindings[0].executor)
+    }
+
+    /// Puts the binding of `dims` in front.
+    fn bind(&mut self, dims: BTreeMap<Arc<str>, i64>) -> Result<(), Error> {
+        match self.bindings.iter().position(|b| b.dims == dims) {
+            Some(at) => self.bindings[..=at].rotate_right(1),
+            None => {
+                let mut binding = Binding::new(&self.shared, &self.graph, &dims)?;
+                if let Some(weights) = &self.weights {
+                    binding.executor.load(weights)?;
+                }
+                self.bindings.insert(0, binding);
+                self.bindings.truncate(BINDINGS);
+            }
+        }
+        Ok(())
+    }
+
+    /// The plan in use, as a table for people.
+    ///
+    /// # Errors
+    /// None for a plan that was compiled here.
+    pub fn explain(&self) -> Result<Explain, Error> {
+        let b = &self.bindings[0];
+        Ok(Explain::new(&b.graph, &b.plan)?)
+    }
+
+    /// The plan in use.
+    pub fn plan(&self) -> &Plan {
+        &self.bindings[0].plan
+    }
+
+    /// The task graph in use.
+    pub fn tasks(&self) -> &TaskGraph {
+        &self.bindings[0].tasks
+    }
+
+    /// Where the plan in use came from, and the times of compilation.
+    pub fn report(&self) -> &CompileReport {
+        &self.bindings[0].report
+    }
+
+    /// Counters and time of the last run.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// Counters of the loading of the weights.
+    pub fn load_traffic(&self) -> &Traffic {
+        &self.loaded
+    }
+
+    /// The graph, dims symbolic.
+    pub fn graph(&self) -> &EinGraph {
+        &self.graph
+    }
+}
+
+/// A compiled block, typed.
+pub struct Compiled<M> {
+    program: Program,
+    model: PhantomData<fn() -> M>,
+}
+
+impl<M: Model> Compiled<M> {
+    pub(crate) fn new(program: Program) -> Compiled<M> {
+        Compiled {
+            program,
+            model: PhantomData,
+        }
+    }
+
+    /// Gives the weights, which stay for every run.
+    ///
+    /// # Errors
+    /// As [`Program::load`].
+    pub fn load(mut self, weights: M::Weights) -> Result<Compiled<M>, Error> {
+        let mut tensors = Tensors::new();
+        weights.pack(&mut tensors);
+        self.program.load(tensors.into_map())?;
+        Ok(self)
+    }
+
+    /// Runs once.
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub fn run(&mut self, inputs: M::Inputs) -> Result<M::Outputs, Error> {
+        let mut tensors = Tensors::new();
+        inputs.pack(&mut tensors);
+        let outputs = self.program.run(tensors.as_map())?;
+        M::Outputs::unpack(&mut outputs.into_iter().collect())
+    }
+
+    /// Runs once into given outputs, whose arrays are used again.
+    ///
+    /// # Errors
+    /// As [`Program::run_into`].
+    pub fn run_into(&mut self, inputs: M::Inputs, outputs: &mut M::Outputs) -> Result<(), Error>
+    where
+        M::Outputs: Pack + Default,
+    {
+        let mut tensors = Tensors::new();
+        inputs.pack(&mut tensors);
+        let mut results = Tensors::new();
+        std::mem::take(outputs).pack(&mut results);
+        let mut by_name = results.into_map();
+        let names: Vec<String> = self
+            .program
+            .graph
+            .outputs()
+            .iter()
+            .map(|o| o.name.to_string())
+            .collect();
+        let mut given = Vec::new();
+        for name in &names {
+            let missing = || Error::MissingTensor {
+                name: name.clone(),
+                near: None,
+            };
+            given.push(by_name.remove(name).ok_or_else(missing)?);
+        }
+        self.program.run_into(tensors.as_map(), &mut given)?;
+        *outputs = M::Outputs::unpack(&mut names.into_iter().zip(given).collect())?;
+        Ok(())
+    }
+
+    /// The untyped program.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// The plan in use, as a table for people.
+    ///
+    /// # Errors
+    /// As [`Program::explain`].
+    pub fn explain(&self) -> Result<Explain, Error> {
+        self.program.explain()
+    }
+
+    /// Counters and time of the last run.
+    pub fn trace(&self) -> &Trace {
+        self.program.trace()
+    }
+}
