@@ -17,6 +17,8 @@ pub mod planner;
 mod samples;
 pub mod search;
 pub mod strategy;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod verify;
 
 pub use cluster::Cluster;

@@ -8,6 +8,8 @@ mod error;
 pub mod exchange;
 pub mod lower;
 pub mod memory;
+#[cfg(test)]
+mod tests;
 pub mod verify;
 
 pub use error::TaskError;

@@ -3,17 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use eindecomp_core::ein::access::splittable;
-use eindecomp_core::ein::{Agg, DType, Dim, EinSum, EinSumSpec, Expr, Label, LabelId};
-use eindecomp_core::ein::{Operand, Reduce, ScalarFn, Value};
-use eindecomp_core::graph::{BoundGraph, GraphBuilder, NodeId, Role};
-use eindecomp_core::plan::verify::{InvalidPlan, verify as verify_plan};
-use eindecomp_core::plan::{
+use crate::ein::{Agg, DType, Dim, EinSum, EinSumSpec, Expr, Label, LabelId};
+use crate::ein::{Operand, Reduce, ScalarFn, Value};
+use crate::graph::testing::random_graph;
+use crate::graph::{BoundGraph, GraphBuilder, NodeId, Role};
+use crate::plan::testing::random_plan;
+use crate::plan::verify::{InvalidPlan, verify as verify_plan};
+use crate::plan::{
     Certificate, Cluster, Layout, NodePlan, Plan, PlanOptions, Region, Residency, plan,
 };
-use eindecomp_core::task::exchange::{Join, moved_bytes};
-use eindecomp_core::task::verify::verify;
-use eindecomp_core::task::{BufferId, BufferRole, TaskError, TaskGraph, TaskKind, lower};
+use crate::task::exchange::{Join, moved_bytes};
+use crate::task::verify::verify;
+use crate::task::{BufferId, BufferRole, TaskError, TaskGraph, TaskKind, lower};
 use proptest::prelude::*;
 
 /// Builds graphs with extents and labels as lists.
@@ -275,77 +276,6 @@ fn graph(number: usize) -> BoundGraph {
     }
 }
 
-/// Choices by a linear congruential generator: equal seeds, equal plans.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (self.0 >> 33) as usize % n
-    }
-
-    /// Random parts with at most `most` tiles, and a balanced placement of them.
-    fn layout(&mut self, limits: &[usize], p: u32, most: usize) -> Layout {
-        let mut parts = vec![1u32; limits.len()];
-        for _ in 0..4 {
-            if limits.is_empty() {
-                break;
-            }
-            let at = self.below(limits.len());
-            let d = 1 + self.below(limits[at]);
-            let others: usize =
-                parts.iter().map(|&d| d as usize).product::<usize>() / parts[at] as usize;
-            if others * d <= most {
-                parts[at] = d as u32;
-            }
-        }
-        let tiles: u32 = parts.iter().product();
-        let shift = self.below(p as usize) as u32;
-        let mut devices: Vec<u32> = (0..tiles).map(|n| (n + shift) % p).collect();
-        for n in (1..devices.len()).rev() {
-            devices.swap(n, self.below(n + 1));
-        }
-        Layout { parts, devices }
-    }
-
-    fn plan(&mut self, graph: &BoundGraph, p: u32) -> Plan {
-        let nodes = graph.ids().map(|(node, vertex)| {
-            let join = vertex.einsum().map(|e| {
-                let extents = graph.label_extents(node);
-                let split = splittable(e, extents);
-                let limits: Vec<usize> = (extents.iter().zip(split))
-                    .map(|(&b, split)| if split { b.max(1) } else { 1 })
-                    .collect();
-                self.layout(&limits, p, 2 * p as usize)
-            });
-            // Also more parts than elements: empty tiles.
-            let limits: Vec<usize> = graph.shape(node).iter().map(|&b| b + 2).collect();
-            let kept = vertex.role() == Some(Role::Weight) && self.below(2) == 0;
-            NodePlan {
-                join,
-                owner: (!kept).then(|| self.layout(&limits, p, 2 * p as usize)),
-                cost: 0,
-            }
-        });
-        let nodes: Vec<NodePlan> = nodes.collect();
-        Plan {
-            devices: p,
-            model: "placed/1".into(),
-            residency: Residency::AsNeeded,
-            moved_bytes: moved_bytes(graph, p, &nodes).unwrap().total(),
-            nodes,
-            certificate: Certificate {
-                cost: 0,
-                bound: 0,
-                space: String::new(),
-            },
-        }
-    }
-}
-
 /// Points of a box.
 fn points(region: &Region) -> Vec<Vec<usize>> {
     region.0.iter().fold(vec![vec![]], |points, &(lo, hi)| {
@@ -405,12 +335,15 @@ proptest! {
 
     #[test]
     fn any_plan_lowers_to_tasks_that_keep_the_rules(
-        number in 0..GRAPHS,
+        number in 0..2 * GRAPHS,
         p in 1u32..10,
         seed in any::<u64>(),
     ) {
-        let graph = graph(number);
-        let plan = Dice(seed).plan(&graph, p);
+        let graph = match number < GRAPHS {
+            true => graph(number),
+            false => random_graph(seed, number - GRAPHS + 1).bound(),
+        };
+        let plan = random_plan(&graph, p, seed);
         prop_assert_eq!(plan.moved_bytes, counted(&graph, &plan));
         let tasks = lower(&graph, &plan).unwrap();
         if let Err(e) = verify(&graph, &plan, &tasks) {

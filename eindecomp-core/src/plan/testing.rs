@@ -1,0 +1,84 @@
+//! Random plans, for property tests: any viable partition vectors, any balanced placement.
+
+use super::{Certificate, Layout, NodePlan, Plan, Residency};
+use crate::ein::access::splittable;
+use crate::graph::{BoundGraph, Role};
+use crate::task::exchange::moved_bytes;
+
+/// The random plan number `seed`. Vertices have up to 2·p tuples, owners also empty tiles; some
+/// weights are sharded, the others kept as needed.
+///
+/// # Panics
+/// Never: what is made keeps the rules of [`structure`](super::verify::structure).
+pub fn random_plan(graph: &BoundGraph, devices: u32, seed: u64) -> Plan {
+    let mut dice = Dice(seed);
+    let most = 2 * devices as usize;
+    let node = |(node, vertex): (_, &crate::graph::Node)| {
+        let join = vertex.einsum().map(|e| {
+            let extents = graph.label_extents(node);
+            let limits: Vec<usize> = (extents.iter().zip(splittable(e, extents)))
+                .map(|(&b, split)| if split { b.max(1) } else { 1 })
+                .collect();
+            dice.layout(&limits, devices, most)
+        });
+        // More parts than elements: empty tiles.
+        let limits: Vec<usize> = graph.shape(node).iter().map(|&b| b + 2).collect();
+        let kept = vertex.role() == Some(Role::Weight) && dice.below(2) == 0;
+        NodePlan {
+            join,
+            owner: (!kept).then(|| dice.layout(&limits, devices, most)),
+            cost: 0,
+        }
+    };
+    let nodes: Vec<NodePlan> = graph.ids().map(node).collect();
+    let moved = moved_bytes(graph, devices, &nodes).expect("a random plan keeps the rules");
+    Plan {
+        devices,
+        model: "random/1".into(),
+        residency: Residency::AsNeeded,
+        moved_bytes: moved.total(),
+        nodes,
+        certificate: Certificate {
+            cost: 0,
+            bound: 0,
+            space: "no space".into(),
+        },
+    }
+}
+
+/// Choices by a linear congruential generator: equal seeds, equal plans.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % n
+    }
+
+    /// Random parts with at most `most` tiles, and a balanced placement of them.
+    fn layout(&mut self, limits: &[usize], p: u32, most: usize) -> Layout {
+        let mut parts = vec![1u32; limits.len()];
+        for _ in 0..4 {
+            if limits.is_empty() {
+                break;
+            }
+            let at = self.below(limits.len());
+            let d = 1 + self.below(limits[at]);
+            let others: usize =
+                parts.iter().map(|&d| d as usize).product::<usize>() / parts[at] as usize;
+            if others * d <= most {
+                parts[at] = d as u32;
+            }
+        }
+        let tiles: u32 = parts.iter().product();
+        let shift = self.below(p as usize) as u32;
+        let mut devices: Vec<u32> = (0..tiles).map(|n| (n + shift) % p).collect();
+        for n in (1..devices.len()).rev() {
+            devices.swap(n, self.below(n + 1));
+        }
+        Layout { parts, devices }
+    }
+}
