@@ -265,6 +265,10 @@ impl Sub for &Dim {
 
 impl Mul for &Dim {
     type Output = Dim;
+    #[expect(
+        clippy::suspicious_arithmetic_impl,
+        reason = "a product of sums is a sum of products"
+    )]
     fn mul(self, other: &Dim) -> Dim {
         let mut product = Dim::default();
         for (a, &x) in &self.terms {

@@ -83,7 +83,7 @@ pub enum EinsumStrErrorKind {
     EllipsisMissingInOutput(usize),
     /// The tensors have no common element type, or are not in the graph.
     #[error(transparent)]
-    Graph(#[from] GraphError),
+    Graph(Box<GraphError>),
 }
 
 impl EinsumStrErrorKind {
@@ -121,7 +121,7 @@ impl GraphBuilder {
             range,
             kind,
         };
-        let whole = |e: GraphError| fail((e.into(), 0..text.len()));
+        let whole = |e: GraphError| fail((EinsumStrErrorKind::Graph(Box::new(e)), 0..text.len()));
         let (inputs, output) = scan(text).map_err(fail)?;
         if inputs.len() != operands.len() {
             let kind = EinsumStrErrorKind::OperandCount {

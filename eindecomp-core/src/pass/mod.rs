@@ -48,7 +48,7 @@ pub enum PassError {
         /// The pass.
         pass: &'static str,
         /// Why it was refused.
-        source: GraphError,
+        source: Box<GraphError>,
     },
     /// It made a graph that does not verify.
     #[error("pass {pass} broke {} rules, first: {}", violations.len(), violations[0])]
@@ -106,9 +106,10 @@ impl Pipeline {
         for pass in &self.passes {
             let name = pass.name();
             let _span = tracing::debug_span!("pass", name).entered();
-            let rewrite = pass
-                .run(&graph)
-                .map_err(|source| PassError::Graph { pass: name, source })?;
+            let rewrite = pass.run(&graph).map_err(|e| PassError::Graph {
+                pass: name,
+                source: Box::new(e),
+            })?;
             let Rewrite::Changed(changed) = rewrite else {
                 continue;
             };
