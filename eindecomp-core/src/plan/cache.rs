@@ -323,6 +323,27 @@ mod tests {
         }
     }
 
+    /// If this fails, plans or entries have changed: raise [`PLANNER`] or [`FORMAT`], say so in the
+    /// changelog, and accept the new snapshot.
+    #[test]
+    fn plans_change_with_the_version_only() {
+        let (key, plan, _) = planned(&ffn(4, 6, 8), 4);
+        insta::assert_snapshot!(encode(&key, &plan));
+    }
+
+    #[test]
+    fn random_graphs_read_back() {
+        for seed in 0..20 {
+            let graph = crate::graph::testing::random_graph(seed, 3).bound();
+            let (key, plan, cluster) = planned(&graph, 1 + seed as u32 % 8);
+            let text = encode(&key, &plan);
+            assert_eq!(
+                decode(text.as_bytes(), &key, &graph, &cluster).unwrap(),
+                plan
+            );
+        }
+    }
+
     #[test]
     fn every_part_of_the_key_counts() {
         let (graph, options) = (ffn(4, 6, 8), PlanOptions::default());

@@ -242,3 +242,69 @@ pub fn columns(graph: &BoundGraph, node: NodeId, vectors: &[Option<Vec<u32>>]) -
     let moved = e.operands.iter().enumerate().filter_map(moved).sum();
     [join(graph, node, d), agg(graph, node, d), moved]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::testing::random_graph;
+    use crate::plan::cost::limit::vertex_limit;
+    use crate::plan::samples::transformer;
+
+    #[test]
+    fn searches_agree_on_random_graphs() {
+        for seed in 0..60 {
+            let graph = random_graph(seed, 1 + seed as usize % 4).bound();
+            for devices in [1, 2, 3, 4, 6, 8] {
+                let context = format!("{seed} {devices}\n{}", graph.graph());
+                let by = |algorithm| plan(&graph, devices, algorithm).unwrap();
+                let exact = by(Algorithm::Exact);
+                let cost = exact.certificate.cost;
+                assert!(exact.certificate.is_optimal(), "{context}");
+                assert_eq!(
+                    by(Algorithm::Exhaustive).certificate.cost,
+                    cost,
+                    "{context}"
+                );
+                assert!(
+                    by(Algorithm::Linearized).certificate.cost >= cost,
+                    "{context}"
+                );
+                let again = evaluate(&graph, &exact.vectors, &Communication);
+                assert_eq!(again, cost, "{context}");
+                let columns = graph
+                    .ids()
+                    .map(|(id, _)| columns(&graph, id, &exact.vectors));
+                assert_eq!(columns.flatten().sum::<u128>(), cost, "{context}");
+                if devices == 1 {
+                    let moved = graph.ids().map(|(id, _)| columns_moved(&graph, id, &exact));
+                    assert_eq!(moved.sum::<u128>(), 0, "{context}");
+                }
+                for (id, _) in graph.ids() {
+                    let Some(d) = &exact.vectors[id.at()] else {
+                        continue;
+                    };
+                    let tuples = d.iter().product();
+                    let own = Communication.vertex(&graph, id, d);
+                    assert!(vertex_limit(&graph, id, tuples) <= own, "{context}");
+                }
+            }
+        }
+    }
+
+    /// AGG and REPART.
+    fn columns_moved(graph: &BoundGraph, id: NodeId, found: &Decomposition) -> u128 {
+        columns(graph, id, &found.vectors)[1..].iter().sum()
+    }
+
+    #[test]
+    fn deep_graphs_are_solved_exactly() {
+        let graph = transformer(12, [2, 64, 4, 16, 256]);
+        for devices in [4, 8] {
+            let found = plan(&graph, devices, Algorithm::Exact).unwrap();
+            assert!(found.certificate.is_optimal());
+            assert_eq!(found, plan(&graph, devices, Algorithm::Exact).unwrap());
+            let linear = plan(&graph, devices, Algorithm::Linearized).unwrap();
+            assert!(linear.certificate.cost >= found.certificate.cost);
+        }
+    }
+}
