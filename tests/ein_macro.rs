@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use eindecomp::half::bf16;
 use eindecomp::{Dims, Graph, Model, Pack, Tensors, Unpack, ein};
+use eindecomp_core::graph::EinGraph;
 use ndarray::{arr1, arr2};
 
 mod config {
@@ -26,6 +27,13 @@ ein! {
         let z[b] = sum[j] e[b, j];
         let p[b, j] = e[b, j] / z[b];
         p
+    }
+
+    /// What the largest of the last axis is larger by: of any rank.
+    pub fn below_largest<dim ..L, dim C>(x: f32[..L, C]) -> f32[..L, C] {
+        let m[..l] = max[j] x[..l, j];
+        let y[..l, j] = m[..l] - x[..l, j];
+        y
     }
 
     /// One layer.
@@ -88,6 +96,36 @@ fn blocks_compose_through_handles() {
     g.output("y", y);
     g.output("total", total);
     insta::assert_snapshot!("composed", g.finish().unwrap().to_string());
+}
+
+/// The macro and the text form are one language.
+#[test]
+fn the_graph_is_that_of_the_text() {
+    let text = "
+        fn softmax<dim B, dim C>(x: f32[B, C]) -> f32[B, C] {
+            let m[b] = max[j] x[b, j];
+            let e[b, j] = exp(x[b, j] - m[b]);
+            let z[b] = sum[j] e[b, j];
+            let p[b, j] = e[b, j] / z[b];
+            p
+        }";
+    let twin = EinGraph::from_text(text, "softmax", &BTreeMap::new()).unwrap();
+    assert_eq!(softmax::graph().into_graph().unwrap(), twin);
+}
+
+#[test]
+fn a_block_of_any_rank_takes_handles_of_any_rank() {
+    let g = Graph::new();
+    let x = g.input::<f32, 3>("x", [2, 3, 4].map(eindecomp::Dim::from));
+    let y = g.input::<f32, 1>("y", [eindecomp::Dim::from(4)]);
+    g.output("three", below_largest(x));
+    g.output("one", below_largest(y));
+    let graph = g.finish().unwrap();
+    let ranks = graph
+        .outputs()
+        .iter()
+        .map(|o| graph.node(o.node).shape.len());
+    assert_eq!(ranks.collect::<Vec<_>>(), [3, 1]);
 }
 
 #[test]

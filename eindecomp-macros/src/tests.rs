@@ -79,3 +79,14 @@ fn what_must_hold_of_consts_is_left_to_rustc() {
         "{text}"
     );
 }
+
+#[test]
+fn a_result_of_any_rank_shares_the_rank_of_a_parameter() {
+    let text = expansion(
+        "fn f<dim ..L, dim C>(x: f32[..L, C]) -> f32[..L] { let y[..l] = sum[c] x[..l, c]; y }",
+    );
+    assert!(
+        text.contains("no parameter has the rank of this result"),
+        "{text}"
+    );
+}

@@ -306,8 +306,8 @@ fn resolve_struct(
         match (ty, &mut fields) {
             (Some(ty), Some(fields)) => fields.push(Field {
                 name: field.name.clone(),
+                file_name: file_name(&field.attrs, &ty, errors),
                 ty,
-                file_name: file_name(&field.attrs),
             }),
             _ => fields = None,
         }
@@ -320,11 +320,22 @@ fn resolve_struct(
     })
 }
 
-fn file_name(attrs: &[ast::Attr]) -> Option<Arc<str>> {
-    attrs.iter().find_map(|attr| match &attr.kind {
-        AttrKind::Name(name) => Some(name.clone()),
+/// The `#[name]`, which only tensors have.
+fn file_name(attrs: &[ast::Attr], ty: &Type, errors: &mut Vec<Diag>) -> Option<Arc<str>> {
+    let (name, span) = attrs.iter().find_map(|attr| match &attr.kind {
+        AttrKind::Name(name) => Some((name.clone(), attr.span)),
         _ => None,
-    })
+    })?;
+    let mut leaf = ty;
+    while let Type::Array(element, _) = leaf {
+        leaf = element;
+    }
+    if leaf.tensor().is_none() {
+        let text = "`#[name]` is the name of a tensor in a file, but this is a struct";
+        let diag = Diag::new(Code::Attribute, span, text);
+        errors.push(diag.help("name the fields of the struct"));
+    }
+    Some(name)
 }
 
 /// A type, with its dims as polynomials.
@@ -474,7 +485,7 @@ fn signature(
         let ty = resolve(&param.ty, &mut scope, declared, errors);
         if let Some((ty, role)) = ty.zip(role(param, errors)) {
             extents(&ty, param.ty.span, &mut scope, &facts, errors);
-            let (name, file_name) = (param.name.clone(), file_name(&param.attrs));
+            let (name, file_name) = (param.name.clone(), file_name(&param.attrs, &ty, errors));
             params.push(Param {
                 name,
                 role,
