@@ -1,4 +1,4 @@
-//! Random graphs × devices × planners × memory modes ≡ reference, bit for bit (the data are small
+//! Random graphs × devices × planned and random placements × memory modes ≡ reference, bit for bit (the data are small
 //! whole numbers), with measured bytes = planned bytes.
 
 mod support;
@@ -6,9 +6,11 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use eindecomp_core::graph::BoundGraph;
 use eindecomp_core::graph::testing::random_graph;
 use eindecomp_core::plan::planner::{Objective, PlanOptions, plan};
-use eindecomp_core::plan::{Cluster, Residency};
+use eindecomp_core::plan::testing::random_plan;
+use eindecomp_core::plan::{Cluster, Plan, Residency};
 use eindecomp_core::reference;
 use eindecomp_core::task::lower::lower;
 use eindecomp_core::task::verify::verify;
@@ -16,11 +18,11 @@ use eindecomp_runtime::{Executor, MemoryMode, Tensor, Workers};
 use proptest::prelude::*;
 use support::{to_reference, to_runtime, unsigned_zeros};
 
-fn check(seed: u64, statements: usize, devices: u32, options: &PlanOptions, mode: MemoryMode) {
+fn check(seed: u64, statements: usize, mode: MemoryMode, plan: impl Fn(&BoundGraph) -> Plan) {
     let sample = random_graph(seed, statements);
     let graph = Arc::new(sample.bound());
     let want = reference::run(&graph, &sample.inputs).map(unsigned_zeros);
-    let plan = plan(&graph, &Cluster::cpus(devices), options).expect("a plan");
+    let plan = plan(&graph);
     let tasks = lower(&graph, &plan).expect("tasks");
     verify(&graph, &plan, &tasks).expect("sound tasks");
     let workers = Arc::new(Workers::new(2).expect("workers"));
@@ -71,6 +73,19 @@ proptest! {
         let residency = if sharded { Residency::Sharded } else { Residency::AsNeeded };
         let mode = if private { MemoryMode::Private } else { MemoryMode::Shared };
         let options = PlanOptions { objective, residency, ..PlanOptions::default() };
-        check(seed, statements, devices, &options, mode);
+        check(seed, statements, mode, |graph| {
+            plan(graph, &Cluster::cpus(devices), &options).expect("a plan")
+        });
+    }
+
+    #[test]
+    fn any_placement_gives_the_reference_bits(
+        seed: u64,
+        statements in 1..6usize,
+        devices in 1..10u32,
+        private: bool,
+    ) {
+        let mode = if private { MemoryMode::Private } else { MemoryMode::Shared };
+        check(seed, statements, mode, |graph| random_plan(graph, devices, seed));
     }
 }
