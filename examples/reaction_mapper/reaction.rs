@@ -87,11 +87,6 @@ impl<'a> Reaction<'a> {
         &self.products
     }
 
-    /// Length of the model's input: all tokens, `[CLS]` and `[SEP]`.
-    pub fn positions(&self) -> usize {
-        self.tokens.len() + 2
-    }
-
     /// Where a reactant atom stands in the model's input, `[CLS]` being 0.
     pub fn reactant_position(&self, atom: usize) -> usize {
         1 + self.reactants.atoms()[atom].token
