@@ -1,0 +1,13 @@
+#![deny(unused_variables)]
+
+use eindecomp::ein;
+
+ein! {
+    fn unused<dim N>(x: f32[N], spare: f32[N]) -> f32[N] {
+        let y[n] = 2.0 * x[n];
+        let z[n] = 3.0 * x[n];
+        y
+    }
+}
+
+fn main() {}
