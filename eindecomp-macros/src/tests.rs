@@ -74,10 +74,7 @@ fn what_must_hold_of_consts_is_left_to_rustc() {
         "fn f<dim B>(x: f32[B, W]) -> f32[B, H, W / H] { let y[b, h in H, e] = x[b, (h, e)]; y }",
     );
     assert!(text.contains("const _ : () = if ! ("), "{text}");
-    assert!(
-        text.contains("((W) as :: core :: primitive :: i64)) . rem_euclid"),
-        "{text}"
-    );
+    assert!(text.contains("rem_euclid"), "{text}");
 }
 
 #[test]
