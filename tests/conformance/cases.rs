@@ -1,6 +1,7 @@
 //! Case files: one JSON object per line; tests/data/cases/README.md says what each kind means.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use eindecomp_core::ein::{DType, Dim};
@@ -10,8 +11,10 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value as Json;
 
+use crate::bugs::bug;
 use crate::build::{dtype, step};
 use crate::expect::{Expect, list, number, numbers, shape};
+use crate::runner::Parts;
 
 pub type Inputs = BTreeMap<Arc<str>, RefTensor>;
 
@@ -32,12 +35,14 @@ pub struct Case {
 
 /// What is to be done with a case.
 pub enum Work {
-    /// Run it: one expectation per output. `partitions`: numbers of blocks per label to try too.
+    /// Run it: one expectation per output, or none. `exact`: every runner gives the same bits.
+    /// `partitions`: numbers of blocks per label to try too.
     Run {
         program: Program,
         expect: Vec<Expect>,
+        exact: bool,
         may_error: bool,
-        partitions: Vec<BTreeMap<String, u32>>,
+        partitions: Vec<Parts>,
     },
     /// Both must give the same bits.
     Equal(Program, Program),
@@ -45,26 +50,35 @@ pub enum Work {
     Settled(Result<(), String>),
 }
 
-/// Every line of a file.
-pub fn read(text: &str) -> Vec<Case> {
-    text.lines()
-        .filter(|l| !l.trim().is_empty())
-        .map(line)
-        .collect()
+/// Every line of a file; one that is no JSON is a failing case.
+pub fn read(text: &str, file: &str) -> Vec<Case> {
+    let lines = text.lines().enumerate();
+    let written = lines.filter(|(_, l)| !l.trim().is_empty());
+    let case = |(n, text)| match serde_json::from_str(text) {
+        Ok(v) => line(text, v),
+        Err(e) => Case {
+            id: format!("{file}:{}", n + 1),
+            kind: "unreadable".into(),
+            work: Work::Settled(Err(e.to_string())),
+        },
+    };
+    written.map(case).collect()
 }
 
-fn line(text: &str) -> Case {
-    let v: Json = serde_json::from_str(text).unwrap_or_else(|e| panic!("{e}: {text}"));
-    let (kind, work) = match (v["type"].as_str(), v["kind"].as_str()) {
-        (Some("case"), _) => ("ext", ext(&v)),
-        (Some("graph"), _) => ("ext graph", ext_graph(text, &v)),
-        (_, Some(kind)) => (kind, bug(kind, &v)),
-        _ => ("einsum", einsum(&v)),
+fn line(text: &str, v: Json) -> Case {
+    let kind = match (v["type"].as_str(), v["kind"].as_str()) {
+        (Some("case"), _) => "ext".into(),
+        (Some("graph"), _) => "ext graph".into(),
+        (_, Some(kind)) => format!("bug {kind}"),
+        _ => "einsum".into(),
     };
-    let kind = match v["kind"] {
-        Json::Null => kind.to_owned(),
-        _ => format!("bug {kind}"),
+    let read = || match kind.as_str() {
+        "ext" => ext(&v),
+        "ext graph" => ext_graph(text, &v),
+        "einsum" => einsum(&v),
+        _ => bug(text, &v),
     };
+    let work = caught(read);
     Case {
         id: v["id"].as_str().unwrap_or("?").to_owned(),
         kind,
@@ -72,15 +86,24 @@ fn line(text: &str) -> Case {
     }
 }
 
+/// The work, or its panic as an error: one bad case must not hide the others.
+pub fn caught<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| s.to_string()));
+        Err(format!("panicked: {}", text.unwrap_or_default()))
+    })
+}
+
 /// A graph under construction, with its data.
 #[derive(Default)]
-struct Draft {
-    graph: GraphBuilder,
+pub struct Draft {
+    pub graph: GraphBuilder,
     inputs: Inputs,
 }
 
 impl Draft {
-    fn input(
+    pub fn input(
         &mut self,
         name: &str,
         dtype: DType,
@@ -94,7 +117,7 @@ impl Draft {
         added.map_err(|e| e.to_string())
     }
 
-    fn finish(mut self, outputs: &[(&str, NodeId)]) -> Result<Program, String> {
+    pub fn finish(mut self, outputs: &[(&str, NodeId)]) -> Result<Program, String> {
         for &(name, node) in outputs {
             self.graph.output(name, node).map_err(|e| e.to_string())?;
         }
@@ -112,7 +135,7 @@ impl Draft {
 }
 
 /// The formula `kind` for operand `k`, rounded to `dtype`.
-fn formula(
+pub fn formula(
     kind: &str,
     dtype: DType,
     count: usize,
@@ -139,7 +162,7 @@ fn formula(
 }
 
 /// The data of `{shape, kind | formula | data}`.
-fn data(v: &Json, dtype: DType, k: usize, seed: f64) -> Result<Vec<f64>, String> {
+pub fn data(v: &Json, dtype: DType, k: usize, seed: f64) -> Result<Vec<f64>, String> {
     let kind = v["kind"].as_str().or(v["formula"].as_str());
     match &v["data"] {
         Json::Null => {
@@ -150,11 +173,11 @@ fn data(v: &Json, dtype: DType, k: usize, seed: f64) -> Result<Vec<f64>, String>
     }
 }
 
-fn text(v: &Json) -> &str {
+pub fn text(v: &Json) -> &str {
     v.as_str().unwrap_or_default()
 }
 
-fn refused(result: Result<NodeId, EinsumStrError>, kinds: &[&str], has: &str) -> Work {
+pub fn refused(result: Result<NodeId, EinsumStrError>, kinds: &[&str], has: &str) -> Work {
     Work::Settled(match result {
         Err(e) if kinds.contains(&e.kind.code()) && e.to_string().contains(has) => Ok(()),
         Err(e) => Err(format!("got {} ({e}), want {kinds:?} {has}", e.kind.code())),
@@ -163,7 +186,7 @@ fn refused(result: Result<NodeId, EinsumStrError>, kinds: &[&str], has: &str) ->
 }
 
 /// Has a written label two extents, one of them 1? Those do not stretch here.
-fn written_labels_differ(expr: &str, shapes: &[Vec<usize>]) -> bool {
+pub fn written_labels_differ(expr: &str, shapes: &[Vec<usize>]) -> bool {
     let mut seen: BTreeMap<char, usize> = BTreeMap::new();
     let expr: String = expr.chars().filter(|c| !c.is_whitespace()).collect();
     let terms = expr.split("->").next().unwrap_or_default().split(',');
@@ -215,12 +238,13 @@ fn einsum(v: &Json) -> Result<Work, String> {
     Ok(Work::Run {
         program: draft.finish(&[("y", y)])?,
         expect: vec![Expect::probes(expect, tolerance, exact)],
+        exact,
         may_error: false,
         partitions: Vec::new(),
     })
 }
 
-fn partitions(v: &Json) -> Vec<BTreeMap<String, u32>> {
+pub fn partitions(v: &Json) -> Vec<Parts> {
     let one = |p: &Json| {
         let labels = p.as_object().into_iter().flatten();
         labels.map(|(l, n)| (l.clone(), number(n) as u32)).collect()
@@ -228,7 +252,7 @@ fn partitions(v: &Json) -> Vec<BTreeMap<String, u32>> {
     list(&v["partitions"]).iter().map(one).collect()
 }
 
-fn ext(v: &Json) -> Result<Work, String> {
+pub fn ext(v: &Json) -> Result<Work, String> {
     let dtype = dtype(v)?;
     let (mut draft, mut operands) = (Draft::default(), Vec::new());
     for (k, input) in list(&v["inputs"]).iter().enumerate() {
@@ -239,6 +263,7 @@ fn ext(v: &Json) -> Result<Work, String> {
     Ok(Work::Run {
         program: draft.finish(&[("y", y)])?,
         expect: vec![Expect::values(&v["expect"], &v["expect"])],
+        exact: v["exact"].as_bool().unwrap_or(false),
         may_error: v["expect"]["may_error"].as_bool().unwrap_or(false),
         partitions: partitions(v),
     })
@@ -273,7 +298,7 @@ struct Tensors {
     tensors: Entries,
 }
 
-fn ext_graph(text_of_case: &str, v: &Json) -> Result<Work, String> {
+pub fn ext_graph(text_of_case: &str, v: &Json) -> Result<Work, String> {
     let dtype = dtype(v)?;
     let mut draft = Draft::default();
     let mut tensors: BTreeMap<String, NodeId> = BTreeMap::new();
@@ -305,145 +330,8 @@ fn ext_graph(text_of_case: &str, v: &Json) -> Result<Work, String> {
     Ok(Work::Run {
         program: draft.finish(&outputs)?,
         expect,
+        exact: v["exact"].as_bool().unwrap_or(false),
         may_error: false,
         partitions: partitions(v),
     })
-}
-
-fn bug(kind: &str, v: &Json) -> Result<Work, String> {
-    match kind {
-        "einsum" => bug_einsum(v),
-        "einsum_error" => bug_refused(v, text(&v["error"])),
-        "einsum_consistent" => bug_refused(v, "extent_mismatch"),
-        "einsum_equal" => bug_equal(v),
-        "ext" => ext(v),
-        "graph" => bug_chain(v),
-        "plan_size" => bug_size(v),
-        kind => Err(format!("cases of kind `{kind}` are unknown")),
-    }
-}
-
-fn bug_einsum(v: &Json) -> Result<Work, String> {
-    let (mut draft, mut operands, mut shapes) = (Draft::default(), Vec::new(), Vec::new());
-    let same = v["same_operand"].as_bool().unwrap_or(false);
-    for (k, operand) in list(&v["operands"]).iter().enumerate() {
-        shapes.push(shape(&operand["shape"]));
-        if same && k > 0 {
-            operands.push(operands[0]);
-            continue;
-        }
-        let data = data(operand, DType::F64, k, 0.0)?;
-        operands.push(draft.input(&format!("x{k}"), DType::F64, &shapes[k], &data)?);
-    }
-    let result = draft.graph.einsum_str(text(&v["expr"]), &operands);
-    if written_labels_differ(text(&v["expr"]), &shapes) {
-        return Ok(refused(result, &["extent_mismatch"], ""));
-    }
-    let y = result.map_err(|e| e.to_string())?;
-    Ok(Work::Run {
-        program: draft.finish(&[("y", y)])?,
-        expect: vec![Expect::values(&v["expect"], v)],
-        may_error: v["may_error"].as_bool().unwrap_or(false),
-        partitions: partitions(v),
-    })
-}
-
-/// A graph over inputs of zeros of these shapes.
-fn zeros(shapes: &[Vec<usize>]) -> Result<(Draft, Vec<NodeId>), String> {
-    let mut draft = Draft::default();
-    let mut operands = Vec::new();
-    for (k, shape) in shapes.iter().enumerate() {
-        let extents = shape.iter().map(|&n| Dim::from(n as i64)).collect();
-        let added = draft
-            .graph
-            .input(format!("x{k}"), Role::Data, DType::F64, extents);
-        operands.push(added.map_err(|e| e.to_string())?);
-    }
-    Ok((draft, operands))
-}
-
-fn bug_refused(v: &Json, kind: &str) -> Result<Work, String> {
-    let shapes: Vec<Vec<usize>> = list(&v["shapes"]).iter().map(shape).collect();
-    let (mut draft, operands) = zeros(&shapes)?;
-    let result = draft.graph.einsum_str(text(&v["expr"]), &operands);
-    Ok(refused(result, &[kind], text(&v["message_has"])))
-}
-
-fn bug_size(v: &Json) -> Result<Work, String> {
-    let shapes: Vec<Vec<usize>> = list(&v["shapes"]).iter().map(shape).collect();
-    let (mut draft, operands) = zeros(&shapes)?;
-    let y = draft
-        .graph
-        .einsum_str(text(&v["expr"]), &operands)
-        .map_err(|e| e.to_string())?;
-    let graph = draft.finish(&[("y", y)])?.graph;
-    let got = (
-        graph.elements(y),
-        graph.label_extents(y).iter().product::<usize>(),
-    );
-    let want = (
-        number(&v["output_elements"]) as usize,
-        number(&v["join_elements"]) as usize,
-    );
-    Ok(Work::Settled(match got == want {
-        true => Ok(()),
-        false => Err(format!(
-            "output and join elements: got {got:?}, want {want:?}"
-        )),
-    }))
-}
-
-/// Strings one after the other: each takes the result so far, then the next inputs.
-fn bug_chain(v: &Json) -> Result<Work, String> {
-    let mut draft = Draft::default();
-    let mut waiting = Vec::new();
-    for (k, s) in list(&v["shapes"]).iter().enumerate() {
-        let shape = shape(s);
-        let data = vec![number(&v["fill"]); shape.iter().product()];
-        waiting.push(draft.input(&format!("x{k}"), DType::F64, &shape, &data)?);
-    }
-    let mut waiting = waiting.into_iter();
-    let mut result = None;
-    for expr in list(&v["expr"]) {
-        let count = text(expr).matches(',').count() + 1;
-        let mut operands: Vec<NodeId> = result.into_iter().collect();
-        operands.extend(waiting.by_ref().take(count - operands.len()));
-        let next = draft.graph.einsum_str(text(expr), &operands);
-        result = Some(next.map_err(|e| e.to_string())?);
-    }
-    Ok(Work::Run {
-        program: draft.finish(&[("y", result.ok_or("no strings")?)])?,
-        expect: vec![Expect::values(&v["expect"], v)],
-        may_error: false,
-        partitions: partitions(v),
-    })
-}
-
-/// `left` over matrices against `right` over their stored transposes, all sizes in one graph each.
-fn bug_equal(v: &Json) -> Result<Work, String> {
-    let side = |expr: &str, transposed: bool| {
-        let mut draft = Draft::default();
-        let mut outputs = Vec::new();
-        for n in numbers(&v["sizes"]) {
-            let n = n as usize;
-            let mut operands = Vec::new();
-            for k in 0..expr.matches(',').count() + 1 {
-                let matrix = formula("modint", DType::F64, n * n, k, 0.0)?;
-                let data: Vec<f64> = match transposed {
-                    true => (0..n * n).map(|i| matrix[i % n * n + i / n]).collect(),
-                    false => matrix,
-                };
-                let name = format!("x{k} of {n}");
-                operands.push(draft.input(&name, DType::F64, &[n, n], &data)?);
-            }
-            let y = draft.graph.einsum_str(expr, &operands);
-            outputs.push((format!("y of {n}"), y.map_err(|e| e.to_string())?));
-        }
-        let outputs: Vec<(&str, NodeId)> = outputs.iter().map(|(n, y)| (n.as_str(), *y)).collect();
-        draft.finish(&outputs)
-    };
-    Ok(Work::Equal(
-        side(text(&v["left"]), false)?,
-        side(text(&v["right"]), true)?,
-    ))
 }

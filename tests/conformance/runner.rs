@@ -1,12 +1,20 @@
 //! What computes the outputs of a case.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use eindecomp::{Cluster, EinGraph, MemoryMode, Residency, Session};
+use eindecomp_core::graph::{BoundGraph, GraphBuilder, Op, Pin, Role};
 use eindecomp_core::pass::Pipeline;
 use eindecomp_core::reference;
+use eindecomp_runtime::Tensor;
 
-use crate::Program;
+use crate::cases::Program;
 use crate::expect::Output;
+use crate::support::{to_reference, to_runtime};
+
+/// Numbers of blocks by label.
+pub type Parts = BTreeMap<String, u32>;
 
 /// Something that computes the outputs of a graph.
 pub trait Runner {
@@ -24,15 +32,36 @@ pub trait Runner {
     fn run_partitioned(
         &self,
         _program: &Program,
-        _parts: &BTreeMap<String, u32>,
+        _parts: &Parts,
     ) -> Option<Result<Vec<Output>, String>> {
         None
     }
 }
 
-/// Every runner, in the order of the report.
-pub fn runners() -> Vec<Box<dyn Runner>> {
-    vec![Box::new(Reference)]
+/// Every runner, in the order of the report: the reference first, which the others are held to.
+///
+/// # Errors
+/// Worker threads that could not be started.
+pub fn runners() -> Result<Vec<Box<dyn Runner>>, eindecomp::Error> {
+    let mut all: Vec<Box<dyn Runner>> = vec![Box::new(Reference)];
+    for devices in [1, 2, 3, 4, 8] {
+        for memory in [MemoryMode::Shared, MemoryMode::Private] {
+            all.push(Box::new(Runtime::new(devices, memory, Role::Data)?));
+        }
+    }
+    all.push(Box::new(Runtime::new(
+        4,
+        MemoryMode::Private,
+        Role::Weight,
+    )?));
+    Ok(all)
+}
+
+fn output(t: &reference::RefTensor) -> Output {
+    Output {
+        shape: t.shape().to_vec(),
+        data: t.to_f64(),
+    }
 }
 
 /// The interpreter; products of many operands are ordered first where they would take too long.
@@ -52,10 +81,133 @@ impl Runner for Reference {
             graph = Pipeline::default().run(graph).map_err(|e| e.to_string())?;
         }
         let outputs = reference::run(&graph, &program.inputs).map_err(|e| e.to_string())?;
-        let output = |t: &reference::RefTensor| Output {
-            shape: t.shape().to_vec(),
-            data: t.to_f64(),
-        };
         Ok(outputs.iter().map(output).collect())
     }
+}
+
+/// A session on so many devices: passes, planner, lowering, executor.
+struct Runtime {
+    devices: u32,
+    memory: MemoryMode,
+    /// What the inputs are to the session; weights are sharded.
+    role: Role,
+    session: Session,
+}
+
+fn session(devices: u32, memory: MemoryMode) -> Result<Session, eindecomp::Error> {
+    Session::builder()
+        .cluster(Cluster::cpus(devices))
+        .memory(memory)
+        .residency(Residency::Sharded)
+        .workers(2)
+        .no_cache()
+        .build()
+}
+
+impl Runtime {
+    fn new(devices: u32, memory: MemoryMode, role: Role) -> Result<Runtime, eindecomp::Error> {
+        Ok(Runtime {
+            devices,
+            memory,
+            role,
+            session: session(devices, memory)?,
+        })
+    }
+
+    fn outputs(
+        &self,
+        session: &Session,
+        graph: EinGraph,
+        program: &Program,
+    ) -> Result<Vec<Output>, eindecomp::Error> {
+        let mut compiled = session.compile_graph(graph, BTreeMap::new())?;
+        let tensors = program.inputs.iter();
+        let tensors: BTreeMap<String, Tensor> = tensors
+            .map(|(name, t)| (name.to_string(), to_runtime(t)))
+            .collect();
+        let results = match self.role {
+            Role::Data => compiled.run(&tensors)?,
+            _ => {
+                compiled.load(tensors)?;
+                compiled.run(&BTreeMap::new())?
+            }
+        };
+        let outputs = compiled.graph().outputs().iter();
+        let result = |o: &eindecomp_core::graph::Output| output(&to_reference(&results[&*o.name]));
+        Ok(outputs.map(result).collect())
+    }
+}
+
+impl Runner for Runtime {
+    fn name(&self) -> String {
+        let memory = match self.memory {
+            MemoryMode::Shared => "shared",
+            MemoryMode::Private => "private",
+        };
+        let weights = match self.role {
+            Role::Data => "",
+            _ => ", inputs as sharded weights",
+        };
+        format!("p={} {memory}{weights}", self.devices)
+    }
+
+    fn run(&self, program: &Program) -> Result<Vec<Output>, String> {
+        let graph = rebuilt(&program.graph, self.role, &Parts::new())?;
+        self.outputs(&self.session, graph, program)
+            .map_err(|e| e.to_string())
+    }
+
+    /// On this runner's devices, or on more if that many blocks need them.
+    fn run_partitioned(
+        &self,
+        program: &Program,
+        parts: &Parts,
+    ) -> Option<Result<Vec<Output>, String>> {
+        let run = || {
+            let graph = rebuilt(&program.graph, self.role, parts)?;
+            let blocks = graph.nodes().iter().map(|n| blocks(&n.pins));
+            let devices = blocks.max().unwrap_or(1).max(self.devices);
+            session(devices, self.memory)
+                .and_then(|session| self.outputs(&session, graph, program))
+                .map_err(|e| e.to_string())
+        };
+        Some(run())
+    }
+}
+
+fn blocks(pins: &[Pin]) -> u32 {
+    let split = |pin: &Pin| match pin {
+        Pin::Split(_, parts) => *parts,
+        Pin::Whole => 1,
+    };
+    pins.iter().map(split).product()
+}
+
+/// The same statements over inputs of another role, with labels pinned to numbers of blocks: no
+/// more than their elements.
+fn rebuilt(graph: &BoundGraph, role: Role, parts: &Parts) -> Result<EinGraph, String> {
+    let mut new = GraphBuilder::like(graph.graph());
+    for (id, node) in graph.ids() {
+        let name = node.name.clone();
+        let added = match &node.op {
+            Op::Input(_) => new.input(name, role, node.dtype, node.shape.clone()),
+            Op::EinSum(e) => {
+                let labels = e.labels.iter().zip(graph.label_extents(id));
+                let pin = |(label, &extent): (&eindecomp_core::ein::Label, &usize)| {
+                    let parts = *parts.get(&*label.name)?;
+                    Some(Pin::Split(
+                        Arc::clone(&label.name),
+                        parts.min(extent.max(1) as u32),
+                    ))
+                };
+                new.einsum(name, e.clone(), labels.filter_map(pin).collect())
+            }
+        };
+        added.map_err(|e| e.to_string())?;
+    }
+    for output in graph.outputs() {
+        new.output(output.name.clone(), output.node)
+            .map_err(|e| e.to_string())?;
+    }
+    new.finish().map_err(|e| e.to_string())
 }
