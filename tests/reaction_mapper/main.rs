@@ -1,33 +1,39 @@
-//! The parts of the `reaction_mapper` example that need no model: its modules are compiled
-//! here too, so that their unit tests run with `cargo test`, and are held against what the
-//! Python package rxnmapper gives.
+//! The modules of the `reaction_mapper` example are compiled here too, so that their unit tests
+//! run with `cargo test`; they and the model on devices are held against what the Python package
+//! rxnmapper gives.
 
-#[path = "../examples/reaction_mapper/bracket.rs"]
+#[path = "../support/models.rs"]
+mod files;
+mod on_devices;
+mod sessions;
+
+#[path = "../../examples/reaction_mapper/bracket.rs"]
 mod bracket;
-#[path = "../examples/reaction_mapper/element.rs"]
+#[path = "../../examples/reaction_mapper/element.rs"]
 mod element;
-#[path = "../examples/reaction_mapper/mapping.rs"]
+#[path = "../../examples/reaction_mapper/mapping.rs"]
 mod mapping;
-#[path = "../examples/reaction_mapper/options.rs"]
+#[path = "../../examples/reaction_mapper/model.rs"]
+mod model;
+#[path = "../../examples/reaction_mapper/options.rs"]
 mod options;
-#[path = "../examples/reaction_mapper/prediction.rs"]
+#[path = "../../examples/reaction_mapper/prediction.rs"]
 mod prediction;
-#[path = "../examples/reaction_mapper/reaction.rs"]
+#[path = "../../examples/reaction_mapper/reaction.rs"]
 mod reaction;
-#[path = "../examples/reaction_mapper/report.rs"]
+#[path = "../../examples/reaction_mapper/report.rs"]
 mod report;
-#[path = "../examples/reaction_mapper/smiles.rs"]
+#[path = "../../examples/reaction_mapper/smiles.rs"]
 mod smiles;
-#[path = "../examples/reaction_mapper/tokenizer.rs"]
+#[path = "../../examples/reaction_mapper/tokenizer.rs"]
 mod tokenizer;
 
 use mapping::Mapping;
+use model::POSITIONS;
 use proptest::prelude::*;
 use reaction::Reaction;
 use serde::Deserialize;
 use tokenizer::Vocabulary;
-
-const POSITIONS: usize = 512;
 
 #[derive(Deserialize)]
 struct AlbertExpected {
@@ -65,17 +71,17 @@ struct MaskedReaction {
 }
 
 fn vocabulary() -> Vocabulary {
-    Vocabulary::parse(include_str!("../examples/data/rxn_albert_vocab.txt")).unwrap()
+    Vocabulary::parse(include_str!("../../examples/data/rxn_albert_vocab.txt")).unwrap()
 }
 
 fn mapping_expected() -> MappingExpected {
-    serde_json::from_str(include_str!("data/rxn_mapping_expected.json")).unwrap()
+    serde_json::from_str(include_str!("../data/rxn_mapping_expected.json")).unwrap()
 }
 
 #[test]
 fn the_padded_batch_of_the_model_cases_has_the_expected_tokens_ids_and_mask() {
     let expected: AlbertExpected =
-        serde_json::from_str(include_str!("data/rxn_albert_expected.json")).unwrap();
+        serde_json::from_str(include_str!("../data/rxn_albert_expected.json")).unwrap();
     let vocabulary = vocabulary();
     let encoded: Vec<_> = expected
         .cases
