@@ -9,6 +9,7 @@
 )]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::collections::HashSet;
 use std::ptr::NonNull;
 
 use eindecomp_core::ein::DType;
@@ -83,6 +84,31 @@ pub struct Storage {
     mode: MemoryMode,
 }
 
+/// Partials that are final: they only go to owned tiles of their tensor, so that where memory is
+/// shared they can be written in their place.
+fn relayed(tasks: &TaskGraph) -> HashSet<BufferId> {
+    let mut relayed = HashSet::new();
+    let mut folded = HashSet::new();
+    for task in &tasks.tasks {
+        match &task.kind {
+            TaskKind::Move { src, dst, .. } | TaskKind::Copy { src, dst, .. } => {
+                let (from, to) = (tasks.buffer(*src), tasks.buffer(*dst));
+                let stays =
+                    to.role == BufferRole::Owned && (from.node, from.dtype) == (to.node, to.dtype);
+                if stays {
+                    relayed.insert(*src)
+                } else {
+                    folded.insert(*src)
+                };
+            }
+            TaskKind::Aggregate { srcs, .. } => folded.extend(srcs),
+            _ => {}
+        }
+    }
+    relayed.retain(|b| !folded.contains(b));
+    relayed
+}
+
 /// Row-major strides in elements.
 fn row_major(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1; shape.len()];
@@ -108,9 +134,11 @@ impl Storage {
             mode,
         };
         let mut whole: Vec<Option<usize>> = vec![None; graph.nodes().len()];
-        for buffer in &tasks.buffers {
+        let relayed = relayed(tasks);
+        for (n, buffer) in tasks.buffers.iter().enumerate() {
             let shape = graph.shape(buffer.node);
-            let aliased = mode == MemoryMode::Shared && buffer.role != BufferRole::Partial;
+            let aliased = mode == MemoryMode::Shared
+                && (buffer.role != BufferRole::Partial || relayed.contains(&BufferId(n as u32)));
             let (allocation, strides) = if aliased {
                 let slot = &mut whole[buffer.node.at()];
                 let allocation = match *slot {

@@ -12,6 +12,7 @@ mod bind;
 mod builder;
 mod canon;
 mod display;
+mod dot;
 mod einsum_str;
 pub mod from_syntax;
 mod lex;

@@ -13,9 +13,9 @@ use crate::task::exchange::{traffic, weight_boxes};
 use crate::task::lower::lower;
 use crate::task::memory::peaks;
 
-const NAME: usize = 14;
+const NAME: usize = 22;
 const VECTOR: usize = 28;
-const WORDS: usize = 47;
+const WORDS: usize = 41;
 
 /// One statement of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,10 +35,24 @@ pub struct Row {
 }
 
 impl Row {
+    /// Is it the same row of another round of a loop?
     fn same(&self, other: &Row) -> bool {
-        (&self.name, &self.vector, &self.words) == (&other.name, &other.vector, &other.words)
+        self.vector == other.vector
             && (self.bytes, self.elements) == (other.bytes, other.elements)
+            && roundless(&self.name) == roundless(&other.name)
+            && roundless(&self.words) == roundless(&other.words)
     }
+}
+
+/// The text without numbers of loop rounds: `3.x.q` is `x.q`.
+fn roundless(text: &str) -> String {
+    let word = |word: &str| {
+        let parts = word
+            .split('.')
+            .filter(|p| p.is_empty() || p.contains(|c: char| !c.is_ascii_digit()));
+        parts.collect::<Vec<_>>().join(".")
+    };
+    text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// What a plan does and costs: `Display` prints a table of at most 120 columns, with repeated
@@ -143,7 +157,7 @@ impl fmt::Display for Explain {
         writeln!(f)?;
         writeln!(
             f,
-            "{:NAME$} {:VECTOR$} {:WORDS$} {:>10} {:>7} {:>9}",
+            "{:NAME$} {:VECTOR$} {:WORDS$} {:>9} {:>7} {:>8}",
             "statement", "parts", "what it does", "moves", "share", "elements"
         )?;
         let mut at = 0;
@@ -178,7 +192,7 @@ impl Explain {
         };
         writeln!(
             f,
-            "{:NAME$} {:VECTOR$} {:WORDS$} {moves:>10} {share:>7} {:>9}",
+            "{:NAME$} {:VECTOR$} {:WORDS$} {moves:>9} {share:>7} {:>8}",
             cut(&row.name, NAME),
             cut(&row.vector, VECTOR),
             cut(&row.words, WORDS),
