@@ -8,7 +8,7 @@ use super::{EinGraph, Op};
 impl EinGraph {
     /// The graph in Graphviz' DOT language: a vertex per tensor, an edge per operand.
     pub fn dot(&self) -> String {
-        let mut graph = DiGraph::<String, ()>::with_capacity(self.nodes.len(), self.nodes.len());
+        let mut graph = DiGraph::<String, &str>::with_capacity(self.nodes.len(), self.nodes.len());
         let vertices: Vec<_> = self
             .ids()
             .map(|(id, node)| {
@@ -26,10 +26,10 @@ impl EinGraph {
             .collect();
         for (id, node) in self.ids() {
             for operand in node.einsum().iter().flat_map(|e| &e.operands) {
-                graph.add_edge(vertices[operand.node.at()], vertices[id.at()], ());
+                graph.add_edge(vertices[operand.node.at()], vertices[id.at()], "");
             }
         }
-        format!("{:?}", Dot::with_config(&graph, &[Config::EdgeNoLabel]))
+        format!("{}", Dot::with_config(&graph, &[Config::EdgeNoLabel]))
     }
 }
 
@@ -42,7 +42,7 @@ mod tests {
         let graph = EinGraph::parse(
             r#"eingraph {
                 %0 "x" = input f32[B, 2]
-                %1 "y" = max[j=2] %0[i, j] * %0[i, j] -> f32[i=B]
+                %1 "y" = max[j=2; f32] %0[i, j] * %0[i, j] -> f32[i=B]
                 output "y" = %1
             }"#,
         );

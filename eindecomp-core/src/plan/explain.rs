@@ -278,10 +278,10 @@ mod tests {
         optimal over axis layouts with one replica layout per tensor
         moved 1.50 KiB per run; weights loaded once 128 KiB; peak memory per device 32.6 KiB
         model communication 33.7 k elements, 1.00 × the least of any vectors
-        statement      parts                        what it does                                         moves   share  elements
-        h              [b=1 f=4 | d=1]              column-parallel; gathers x                           768 B  50.0 %    16.6 k
-        a              [b=1 f=4]                    feature-parallel                                         0               256
-        y              [b=1 d=1 | f=4]              row-parallel, then reduce-scatter                    768 B  50.0 %    16.8 k
+        statement              parts                        what it does                                  moves   share elements
+        h                      [b=1 f=4 | d=1]              column-parallel; gathers x                    768 B  50.0 %   16.6 k
+        a                      [b=1 f=4]                    feature-parallel                                  0              256
+        y                      [b=1 d=1 | f=4]              row-parallel, then reduce-scatter             768 B  50.0 %   16.8 k
         ");
     }
 
@@ -295,22 +295,22 @@ mod tests {
         optimal over axis layouts with one replica layout per tensor
         moved 24.0 KiB per run; weights loaded once 512 KiB; peak memory per device 132 KiB
         model communication 242 k elements, 2.13 × the least of any vectors
-        statement      parts                        what it does                                         moves   share  elements
-        q              [b=1 s=4 h=1 e=1 | d=1]      sequence-parallel                                        0            4.61 k
-        k              [b=1 t=4 h=1 e=1 | d=1]      sequence-parallel                                        0            4.61 k
-        v              [b=1 t=4 h=1 e=1 | d=1]      sequence-parallel                                        0            4.61 k
-        c              [b=1 h=4 s=1 t=1 | e=1]      head-parallel; reshards q k                       3.00 KiB  12.5 %    8.19 k
-        m              [b=1 h=4 s=1 | t=1]          head-parallel                                            0            1.02 k
-        p              [b=1 h=4 s=1 t=1]            head-parallel                                            0            1.09 k
-        z              [b=1 h=4 s=1 | t=1]          head-parallel                                            0            1.02 k
-        a              [b=1 h=4 s=1 t=1]            head-parallel                                            0            1.09 k
-        o              [b=1 s=1 h=4 e=1 | t=1]      head-parallel; reshards v (result)                3.00 KiB  12.5 %    5.12 k
-        y              [b=1 s=4 d=1 | h=1 e=1]      sequence-parallel                                        0            8.19 k
-        r              [b=1 s=4 d=1]                sequence-parallel                                        0            1.02 k
-        u              [b=1 s=4 f=1 | d=1]          sequence-parallel                                        0            8.70 k
-        n              [b=1 s=4 f=1]                sequence-parallel                                        0            1.02 k
-        t              [b=1 s=4 d=1 | f=1]          sequence-parallel                                        0            9.22 k
-        x1             [b=1 s=4 d=1]                sequence-parallel                                        0            1.02 k
+        statement              parts                        what it does                                  moves   share elements
+        q                      [b=1 s=4 h=1 e=1 | d=1]      sequence-parallel                                 0           4.61 k
+        k                      [b=1 t=4 h=1 e=1 | d=1]      sequence-parallel                                 0           4.61 k
+        v                      [b=1 t=4 h=1 e=1 | d=1]      sequence-parallel                                 0           4.61 k
+        c                      [b=1 h=4 s=1 t=1 | e=1]      head-parallel; reshards q k                3.00 KiB  12.5 %   8.19 k
+        m                      [b=1 h=4 s=1 | t=1]          head-parallel                                     0           1.02 k
+        p                      [b=1 h=4 s=1 t=1]            head-parallel                                     0           1.09 k
+        z                      [b=1 h=4 s=1 | t=1]          head-parallel                                     0           1.02 k
+        a                      [b=1 h=4 s=1 t=1]            head-parallel                                     0           1.09 k
+        o                      [b=1 s=1 h=4 e=1 | t=1]      head-parallel; reshards v (result)         3.00 KiB  12.5 %   5.12 k
+        y                      [b=1 s=4 d=1 | h=1 e=1]      sequence-parallel                                 0           8.19 k
+        r                      [b=1 s=4 d=1]                sequence-parallel                                 0           1.02 k
+        u                      [b=1 s=4 f=1 | d=1]          sequence-parallel                                 0           8.70 k
+        n                      [b=1 s=4 f=1]                sequence-parallel                                 0           1.02 k
+        t                      [b=1 s=4 d=1 | f=1]          sequence-parallel                                 0           9.22 k
+        x1                     [b=1 s=4 d=1]                sequence-parallel                                 0           1.02 k
           … and 3 more times, as the 15 rows above
         ");
     }
