@@ -45,10 +45,10 @@ impl std::fmt::Display for PlanOrigin {
 }
 
 type Slot = Arc<OnceCell<Arc<Plan>>>;
+type Plans = HashMap<(Option<PathBuf>, String), Slot>;
 
 /// Plans of this process, by folder and key hash.
-static PLANS: LazyLock<Mutex<HashMap<(Option<PathBuf>, String), Slot>>> =
-    LazyLock::new(Mutex::default);
+static PLANS: LazyLock<Mutex<Plans>> = LazyLock::new(Mutex::default);
 
 /// A folder of plans, or this process' memory alone.
 #[derive(Clone, Debug, PartialEq, Eq)]

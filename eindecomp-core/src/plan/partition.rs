@@ -84,7 +84,7 @@ impl Room {
                 return left != 1 || !room.complete(d) || f(d);
             }
             let most = room.most[label].min(left);
-            for parts in (1..=most).filter(|p| left % p == 0) {
+            for parts in (1..=most).filter(|p| left.is_multiple_of(*p)) {
                 if room.exact[label].is_none_or(|n| n == parts) {
                     d.push(parts);
                     let more = go(room, d, left / parts, f);

@@ -61,7 +61,9 @@ pub(super) fn compact(problem: &Problem) -> Compact {
         let picked: Vec<u64> = kept[v.at()].iter().map(|&x| costs[x as usize]).collect();
         small.add_variable(picked);
     }
-    let mut memo: HashMap<(TableId, &[u32], &[u32]), std::sync::Arc<[u64]>> = HashMap::new();
+    // table and kept values of both sides → the smaller table
+    type Memo<'a> = HashMap<(TableId, &'a [u32], &'a [u32]), std::sync::Arc<[u64]>>;
+    let mut memo = Memo::new();
     for (e, (a, b, table)) in problem.raw_edges().iter().zip(problem.edges()) {
         let (rows, columns) = (&kept[a.at()][..], &kept[b.at()][..]);
         let width = problem.domain(b);

@@ -15,7 +15,7 @@ pub fn solve(problem: &Problem, limit: u128) -> Option<Solution> {
         return None;
     }
     // per variable: its edges to earlier ones
-    let mut earlier: Vec<Vec<(usize, usize, usize, &[u64])>> = vec![Vec::new(); n];
+    let mut earlier: Vec<Vec<Earlier>> = vec![Vec::new(); n];
     for (a, b, table) in problem.edges() {
         let width = problem.domain(b);
         if a < b {
@@ -39,9 +39,13 @@ pub fn solve(problem: &Problem, limit: u128) -> Option<Solution> {
     })
 }
 
+/// An edge to an earlier variable: the variable, the table's step per value of it and per
+/// value of this one, the table.
+type Earlier<'a> = (usize, usize, usize, &'a [u64]);
+
 struct Search<'a> {
     problem: &'a Problem,
-    earlier: Vec<Vec<(usize, usize, usize, &'a [u64])>>,
+    earlier: Vec<Vec<Earlier<'a>>>,
     prefix: Vec<u32>,
     best: Vec<u32>,
     cost: u128,

@@ -7,7 +7,9 @@ use super::problem::{Problem, VarId};
 /// Improves `assignment` in place: in variable order, each variable takes its cheapest value given
 /// its neighbours (equal: it keeps its own), until a whole round changes nothing.
 pub(super) fn descend(problem: &Problem, assignment: &mut [u32]) {
-    let mut around: Vec<Vec<(VarId, &Arc<[u64]>, bool)>> = vec![Vec::new(); assignment.len()];
+    // per variable: neighbour, table, is this variable its row
+    type Around<'a> = Vec<(VarId, &'a Arc<[u64]>, bool)>;
+    let mut around: Vec<Around> = vec![Vec::new(); assignment.len()];
     for (a, b, table) in problem.edges() {
         around[a.at()].push((b, table, true));
         around[b.at()].push((a, table, false));
