@@ -18,7 +18,7 @@ use eindecomp_core::task::lower::lower;
 use eindecomp_core::task::verify::verify;
 use eindecomp_runtime::{Executor, MemoryMode, Tensor, Workers};
 use proptest::prelude::*;
-use support::{to_reference, to_runtime, unsigned_zeros};
+use support::{comparable, to_reference, to_runtime};
 
 /// Out of alphabetical order, so that no order of labels is right by chance.
 const LABELS: [char; 5] = ['m', 'Z', 'b', 'a', 'x'];
@@ -237,7 +237,7 @@ fn run(
     let mut executor =
         Executor::new(Arc::new(graph), Arc::new(tasks), workers, mode).expect("kernels");
     let (outputs, _) = executor.run(inputs, false).expect("a run");
-    unsigned_zeros(outputs.iter().map(to_reference).collect())
+    comparable(outputs.iter().map(to_reference).collect())
 }
 
 proptest! {
@@ -252,9 +252,9 @@ proptest! {
         passes: bool,
     ) {
         let (shape, sums) = case.naive();
-        let want = unsigned_zeros(vec![RefTensor::from_f64(case.dtype, shape, &sums).unwrap()]);
+        let want = comparable(vec![RefTensor::from_f64(case.dtype, shape, &sums).unwrap()]);
         let (mut graph, inputs) = case.graph();
-        let got = reference::run(&graph, &inputs).map(unsigned_zeros);
+        let got = reference::run(&graph, &inputs).map(comparable);
         prop_assert_eq!(&got.expect("a result"), &want, "reference, {}", case.text());
         if passes {
             graph = Pipeline::default().run(graph).expect("a graph");

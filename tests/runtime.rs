@@ -6,22 +6,44 @@ mod support;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use eindecomp_core::ein::Value;
 use eindecomp_core::graph::BoundGraph;
-use eindecomp_core::graph::testing::random_graph;
+use eindecomp_core::graph::testing::{Sample, random_graph};
 use eindecomp_core::plan::planner::{Objective, PlanOptions, plan};
 use eindecomp_core::plan::testing::random_plan;
 use eindecomp_core::plan::{Cluster, Plan, Residency};
-use eindecomp_core::reference;
+use eindecomp_core::reference::{self, RefTensor};
 use eindecomp_core::task::lower::lower;
 use eindecomp_core::task::verify::verify;
 use eindecomp_runtime::{Executor, MemoryMode, Tensor, Workers};
 use proptest::prelude::*;
-use support::{to_reference, to_runtime, unsigned_zeros};
+use support::{comparable, to_reference, to_runtime};
 
-fn check(seed: u64, statements: usize, mode: MemoryMode, plan: impl Fn(&BoundGraph) -> Plan) {
-    let sample = random_graph(seed, statements);
+/// NaN and ±inf in some places of the inputs.
+fn special(mut sample: Sample, seed: u64) -> Sample {
+    let mut state = seed;
+    let mut plant = |v: &Value| {
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        match (v, state >> 33 & 15) {
+            (Value::Float(_), 0) => Value::Float(f64::NAN),
+            (Value::Float(_), 1) => Value::Float(f64::INFINITY),
+            (Value::Float(_), 2) => Value::Float(f64::NEG_INFINITY),
+            (v, _) => *v,
+        }
+    };
+    for tensor in sample.inputs.values_mut() {
+        let values = tensor.data().iter().map(&mut plant).collect();
+        *tensor = RefTensor::new(tensor.dtype(), tensor.shape().to_vec(), values)
+            .expect("same number of elements");
+    }
+    sample
+}
+
+fn check(sample: Sample, mode: MemoryMode, plan: impl Fn(&BoundGraph) -> Plan) {
     let graph = Arc::new(sample.bound());
-    let want = reference::run(&graph, &sample.inputs).map(unsigned_zeros);
+    let want = reference::run(&graph, &sample.inputs).map(comparable);
     let plan = plan(&graph);
     let tasks = lower(&graph, &plan).expect("tasks");
     verify(&graph, &plan, &tasks).expect("sound tasks");
@@ -47,7 +69,7 @@ fn check(seed: u64, statements: usize, mode: MemoryMode, plan: impl Fn(&BoundGra
         let got = executor.run(&data, false);
         match (&want, got) {
             (Ok(want), Ok((got, trace))) => {
-                let got = unsigned_zeros(got.iter().map(to_reference).collect());
+                let got = comparable(got.iter().map(to_reference).collect());
                 assert_eq!(&got, want, "run {run} of\n{}", graph.graph());
                 assert_eq!(u128::from(trace.traffic.moved().total()), plan.moved_bytes);
             }
@@ -73,7 +95,7 @@ proptest! {
         let residency = if sharded { Residency::Sharded } else { Residency::AsNeeded };
         let mode = if private { MemoryMode::Private } else { MemoryMode::Shared };
         let options = PlanOptions { objective, residency, ..PlanOptions::default() };
-        check(seed, statements, mode, |graph| {
+        check(random_graph(seed, statements), mode, |graph| {
             plan(graph, &Cluster::cpus(devices), &options).expect("a plan")
         });
     }
@@ -86,6 +108,18 @@ proptest! {
         private: bool,
     ) {
         let mode = if private { MemoryMode::Private } else { MemoryMode::Shared };
-        check(seed, statements, mode, |graph| random_plan(graph, devices, seed));
+        check(random_graph(seed, statements), mode, |graph| random_plan(graph, devices, seed));
+    }
+
+    #[test]
+    fn no_placement_loses_what_is_not_finite(
+        seed: u64,
+        statements in 1..6usize,
+        devices in 1..10u32,
+        private: bool,
+    ) {
+        let mode = if private { MemoryMode::Private } else { MemoryMode::Shared };
+        let sample = special(random_graph(seed, statements), seed);
+        check(sample, mode, |graph| random_plan(graph, devices, seed));
     }
 }

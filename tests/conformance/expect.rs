@@ -95,12 +95,15 @@ impl Expect {
         }
         let at = |n: usize| got.data.get(n).copied().unwrap_or(f64::NAN);
         let differs = |want: &Vec<f64>| {
-            let wrong = (0..want.len().max(got.data.len()))
-                .find(|&n| want.get(n).is_none_or(|&w| !self.close(at(n), w, 1.0)))?;
+            if want.len() != got.data.len() {
+                let (got, want) = (got.data.len(), want.len());
+                return Some(format!("got {got} elements, want {want}"));
+            }
+            let mut pairs = got.data.iter().zip(want);
+            let wrong = pairs.position(|(&got, &want)| !self.close(got, want, 1.0))?;
             Some(format!(
-                "[{wrong}]: got {}, want {:?}",
-                at(wrong),
-                want.get(wrong)
+                "[{wrong}]: got {}, want {}",
+                got.data[wrong], want[wrong]
             ))
         };
         let differences: Vec<String> = self.values.iter().map_while(differs).collect();

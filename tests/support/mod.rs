@@ -37,10 +37,12 @@ pub fn to_reference(t: &Tensor) -> RefTensor {
     RefTensor::new(t.dtype(), t.shape().to_vec(), values).expect("same number of elements")
 }
 
-/// The tensors with −0 as 0: the sign of a zero sum depends on where the sum began.
-pub fn unsigned_zeros(tensors: Vec<RefTensor>) -> Vec<RefTensor> {
+/// The tensors with −0 as 0, since the sign of a zero sum depends on where the sum began, and with
+/// a number in place of NaN, so that equal means equal.
+pub fn comparable(tensors: Vec<RefTensor>) -> Vec<RefTensor> {
     let plain = |v: &Value| match v {
         Value::Float(x) if *x == 0.0 => Value::Float(0.0),
+        Value::Float(x) if x.is_nan() => Value::Float(f32::MAX.into()),
         other => *other,
     };
     let each = |t: RefTensor| {
