@@ -1,4 +1,4 @@
-//! Tensor programs as checked einsum blocks, decomposed over devices by a planner.
+#![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
 mod cache;

@@ -1,7 +1,7 @@
 //! The one grammar of the language, used by the `ein!` macro and by the text form alike.
 //!
-//! Tokens come from Rust tokens (the macro) or from text ([`lex`]); everything after that
-//! is the same code: [`parse`] makes an [`ast`], [`print`] writes it back canonically.
+//! Tokens come from Rust tokens (the macro) or from text (`lex`); everything after that
+//! is the same code: `parse` makes an `ast`, `print` writes it back canonically.
 
 pub mod ast;
 pub mod check;

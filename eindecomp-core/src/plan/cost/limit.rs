@@ -187,7 +187,7 @@ mod tests {
             .unwrap()
     }
 
-    /// PLANNING, section 3: Z[i,k] = Σ_j X[i,j] Y[j,k].
+    /// Z[i,k] = Σ_j X[i,j] Y[j,k].
     #[test]
     fn matrix_products_match_the_table() {
         for (i, j, k, p, cost, ratio) in [

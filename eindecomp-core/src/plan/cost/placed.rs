@@ -1,6 +1,6 @@
-//! The cost model `placed`: elements that really change device, by counting boxes (PLANNING 4).
+//! The cost model `placed`: elements that really change device, by counting boxes.
 //!
-//! A [`Holding`] says which box of one tensor each device has, needs or makes. Every move is what
+//! A `Holding` says which box of one tensor each device has, needs or makes. Every move is what
 //! one holding needs beyond another one: operands beyond the owner's tiles, partials beyond the
 //! tiles of the device that made them.
 

@@ -1,5 +1,5 @@
 //! Placement: the layout of every join and the owner of every tensor, so that the fewest bytes
-//! move (PLANNING 4).
+//! move.
 //!
 //! Files: `axes` (layouts as assignments of device axes), `lists` (hash-consed holdings and
 //! tables), `model` (the labelling problem and how its solutions are read).

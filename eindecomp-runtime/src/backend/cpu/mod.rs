@@ -1,10 +1,10 @@
 //! Kernels on the CPU.
 //!
 //! A kernel is compiled once per vertex and runs any tile of it on one thread. Contractions go
-//! through a GEMM ([`gemm`]); everything else is a register program over chunks of points
-//! ([`program`], [`exec`], [`calls`]) whose values are stored or folded ([`vector`], [`reduce`]).
-//! [`nest`] turns label ranges and strides into loops; [`memory`] moves elements between windows
-//! and registers; [`combine`] folds partial results and copies boxes.
+//! through a GEMM (`gemm`); everything else is a register program over chunks of points
+//! (`program`, `exec`, `calls`) whose values are stored or folded (`vector`, `reduce`).
+//! `nest` turns label ranges and strides into loops; `memory` moves elements between windows
+//! and registers; `combine` folds partial results and copies boxes.
 //!
 //! *Invariant*: the order of every floating-point operation follows from the kernel and the tile
 //! alone: not from the number of threads, nor from the strides of windows, which differ between
