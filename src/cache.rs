@@ -16,7 +16,6 @@ use std::time::{Duration, SystemTime};
 
 use eindecomp_core::graph::BoundGraph;
 use eindecomp_core::plan::cache::{EntryError, Key, MAX_BYTES, decode, encode};
-use eindecomp_core::plan::verify::verify;
 use eindecomp_core::plan::{Cluster, Plan, PlanOptions};
 use once_cell::sync::OnceCell;
 
@@ -96,7 +95,7 @@ impl PlanCache {
             tracing::info!(key = %hash, "plan cache miss");
             origin = PlanOrigin::Planned;
             let plan = make()?;
-            self.write(&key, &hash, graph, cluster, &plan);
+            self.write(&key, &hash, &plan);
             Ok(Arc::new(plan))
         })?;
         if origin != PlanOrigin::Planned {
@@ -118,12 +117,8 @@ impl PlanCache {
         })
     }
 
-    fn write(&self, key: &Key, hash: &str, graph: &BoundGraph, cluster: &Cluster, plan: &Plan) {
+    fn write(&self, key: &Key, hash: &str, plan: &Plan) {
         let Some(folder) = &self.folder else { return };
-        if let Err(error) = verify(graph, plan, cluster) {
-            tracing::warn!(key = %hash, %error, "plan not kept");
-            return;
-        }
         if let Err(error) = store(folder, hash, encode(key, plan).as_bytes()) {
             let folder = folder.display();
             tracing::warn!(key = %hash, %folder, %error, "plan cache folder not written");

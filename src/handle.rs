@@ -97,7 +97,10 @@ impl Graph {
     #[track_caller]
     pub fn output<D, const RANK: usize>(&self, name: &str, tensor: Tensor<'_, D, RANK>) {
         if let Some(node) = tensor.node {
-            self.build(|b| b.output(name, node).map_err(|e| vec![e.to_string()]));
+            self.build(|b| match std::ptr::eq(tensor.graph, self) {
+                true => b.output(name, node).map_err(|e| vec![e.to_string()]),
+                false => Err(vec![format!("result `{name}` belongs to another graph")]),
+            });
         }
     }
 

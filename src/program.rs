@@ -109,7 +109,7 @@ impl Program {
         })
     }
 
-    /// Gives the weights, which stay for every run.
+    /// Gives the weights, which stay for every run, instead of those before.
     ///
     /// # Errors
     /// Every weight that is missing, unknown, or of a shape or element type other than declared.
@@ -120,11 +120,16 @@ impl Program {
             |role| role != Role::Data,
             &self.bindings[0].dims,
         )?;
-        if solved != self.bindings[0].dims {
-            self.bind(solved)?;
+        if solved == self.bindings[0].dims {
+            self.loaded = self.bindings[0].executor.load(&weights)?;
+        } else {
+            let mut binding = Binding::new(&self.shared, &self.graph, &solved)?;
+            self.loaded = binding.executor.load(&weights)?;
+            self.bindings.insert(0, binding);
         }
-        self.loaded = self.bindings[0].executor.load(&weights)?;
+        // The others hold the weights before.
         self.bindings.truncate(1);
+        self.dims = solved;
         self.weights = Some(weights);
         Ok(())
     }
@@ -290,9 +295,10 @@ impl<M: Model> Compiled<M> {
             };
             given.push(by_name.remove(name).ok_or_else(missing)?);
         }
-        self.program.run_into(tensors.as_map(), &mut given)?;
+        let done = self.program.run_into(tensors.as_map(), &mut given);
+        // The caller has the arrays back also after an error.
         *outputs = M::Outputs::unpack(&mut names.into_iter().zip(given).collect())?;
-        Ok(())
+        done
     }
 
     /// The untyped program.

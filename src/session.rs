@@ -8,6 +8,7 @@ use std::sync::Arc;
 use eindecomp_core::graph::{BoundGraph, EinGraph};
 use eindecomp_core::pass::Pipeline;
 use eindecomp_core::plan::planner::{Algorithm, Objective, PlanOptions, plan};
+use eindecomp_core::plan::verify::verify;
 use eindecomp_core::plan::{Cluster, Plan, Residency};
 use eindecomp_runtime::{MemoryMode, Workers};
 
@@ -36,7 +37,11 @@ impl Shared {
     }
 
     pub(crate) fn plan(&self, graph: &BoundGraph) -> Result<(Arc<Plan>, PlanOrigin), Error> {
-        let make = || plan(graph, &self.cluster, &self.options).map_err(Error::from);
+        let make = || {
+            let plan = plan(graph, &self.cluster, &self.options)?;
+            verify(graph, &plan, &self.cluster)?;
+            Ok(plan)
+        };
         self.cache
             .get_or_plan(graph, &self.cluster, &self.options, make)
     }
@@ -176,16 +181,19 @@ impl Session {
     /// Compiles a block at `dims`: plans it, or loads the plan from the cache.
     ///
     /// # Errors
-    /// Mistakes in the graph; dims that do not fit it; a graph that cannot be planned.
+    /// Mistakes in the graph; dims that do not fit it; a graph that cannot be planned, or whose
+    /// plan needs more memory than the devices have.
     pub fn compile<M: Model>(
         &self,
         model: ModelGraph<M>,
         dims: M::Dims,
     ) -> Result<Compiled<M>, Error> {
+        // What no `i64` holds is too large for any tensor, and reported as such.
+        let number = |value: usize| i64::try_from(value).unwrap_or(i64::MAX);
         let dims = dims
             .values()
             .into_iter()
-            .map(|(name, value)| (Arc::from(name), value as i64))
+            .map(|(name, value)| (Arc::from(name), number(value)))
             .collect();
         Ok(Compiled::new(
             self.compile_graph(model.into_graph()?, dims)?,

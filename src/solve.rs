@@ -68,7 +68,7 @@ pub(crate) fn dims(
         if let Some(symbol) = axis.extent.as_symbol() {
             solved
                 .entry(symbol.clone())
-                .or_insert((axis.given as i64, axis.place()));
+                .or_insert((axis.number(), axis.place()));
         }
     }
     for axis in &axes {
@@ -87,7 +87,7 @@ pub(crate) fn dims(
         let Ok(expected) = axis.extent.eval(&|s| dims.get(s).copied()) else {
             continue;
         };
-        if expected != axis.given as i64 {
+        if expected != axis.number() {
             let source = axis.extent.symbols().into_iter().filter_map(|s| {
                 let (value, place) = solved.get(&s)?;
                 Some(format!("`{s}` is {value} by {place}"))
@@ -124,6 +124,11 @@ struct Axis<'a> {
 }
 
 impl Axis<'_> {
+    /// What no `i64` holds is too large for any tensor, and reported as such.
+    fn number(&self) -> i64 {
+        i64::try_from(self.given).unwrap_or(i64::MAX)
+    }
+
     fn place(&self) -> String {
         format!("axis {} of `{}`", self.axis, self.name)
     }
@@ -145,12 +150,9 @@ impl Axis<'_> {
                 .ok()
         };
         let (b, a) = (at(0)?, at(1)?.checked_sub(at(0)?)?);
-        let given = self.given as i64;
-        let value = if a != 0 && (given - b) % a == 0 {
-            (given - b) / a
-        } else {
-            return None;
-        };
+        let given = self.number();
+        let scaled = given.checked_sub(b)?;
+        let value = scaled.checked_div(a)?;
         (at(value)? == given).then_some((symbol, value))
     }
 }

@@ -80,7 +80,7 @@ fn check(sample: Sample, mode: MemoryMode, plan: impl Fn(&BoundGraph) -> Plan) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(support::config(1000))]
 
     #[test]
     fn any_plan_gives_the_reference_bits(

@@ -1,10 +1,19 @@
-//! Reference tensors ↔ run-time tensors.
+//! Reference tensors ↔ run-time tensors; how long property tests run.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::reference::RefTensor;
 use eindecomp_runtime::{Data, Tensor};
 use half::{bf16, f16};
+use proptest::test_runner::Config;
+
+/// `sample` cases, unless a campaign asks for another number by `PROPTEST_CASES`.
+pub fn config(sample: u32) -> Config {
+    match std::env::var_os("PROPTEST_CASES") {
+        Some(_) => Config::default(),
+        None => Config::with_cases(sample),
+    }
+}
 
 pub fn to_runtime(t: &RefTensor) -> Tensor {
     let values = t.data().iter();

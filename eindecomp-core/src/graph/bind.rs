@@ -133,8 +133,9 @@ impl EinGraph {
                 .enumerate()
                 .map(|(a, d)| number(a, d))
                 .collect();
+            // An axis of 0 does not make room for the others: products of some axes are used too.
             for &n in &shape {
-                elements = elements.saturating_mul(n as u64);
+                elements = elements.saturating_mul(n.max(1) as u64);
             }
             let extents = match &node.op {
                 Op::Input(_) => Vec::new(),

@@ -33,10 +33,11 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token, Place)>, ParseError> {
     let mut lines = 0;
     for (at, line) in text.lines().enumerate() {
         lines = at + 1;
-        let mut rest = line;
+        let (mut rest, mut column) = (line, 1);
         loop {
-            rest = rest.trim_start();
-            let column = line[..line.len() - rest.len()].chars().count() + 1;
+            let blank = rest.len() - rest.trim_start().len();
+            column += rest[..blank].chars().count();
+            rest = &rest[blank..];
             let place = Place {
                 line: lines,
                 column,
@@ -46,6 +47,7 @@ pub(super) fn tokens(text: &str) -> Result<Vec<(Token, Place)>, ParseError> {
                 break;
             };
             out.push((token, place));
+            column += rest[..bytes].chars().count();
             rest = &rest[bytes..];
         }
     }

@@ -245,48 +245,43 @@ pub fn columns(graph: &BoundGraph, node: NodeId, vectors: &[Option<Vec<u32>>]) -
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::graph::testing::random_graph;
     use crate::plan::cost::limit::vertex_limit;
     use crate::plan::samples::transformer;
 
-    #[test]
-    fn searches_agree_on_random_graphs() {
-        for seed in 0..60 {
-            let graph = random_graph(seed, 1 + seed as usize % 4).bound();
-            for devices in [1, 2, 3, 4, 6, 8] {
-                let context = format!("{seed} {devices}\n{}", graph.graph());
-                let by = |algorithm| plan(&graph, devices, algorithm).unwrap();
-                let exact = by(Algorithm::Exact);
-                let cost = exact.certificate.cost;
-                assert!(exact.certificate.is_optimal(), "{context}");
-                assert_eq!(
-                    by(Algorithm::Exhaustive).certificate.cost,
-                    cost,
-                    "{context}"
-                );
-                assert!(
-                    by(Algorithm::Linearized).certificate.cost >= cost,
-                    "{context}"
-                );
-                let again = evaluate(&graph, &exact.vectors, &Communication);
-                assert_eq!(again, cost, "{context}");
-                let columns = graph
-                    .ids()
-                    .map(|(id, _)| columns(&graph, id, &exact.vectors));
-                assert_eq!(columns.flatten().sum::<u128>(), cost, "{context}");
-                if devices == 1 {
-                    let moved = graph.ids().map(|(id, _)| columns_moved(&graph, id, &exact));
-                    assert_eq!(moved.sum::<u128>(), 0, "{context}");
-                }
-                for (id, _) in graph.ids() {
-                    let Some(d) = &exact.vectors[id.at()] else {
-                        continue;
-                    };
-                    let tuples = d.iter().product();
-                    let own = Communication.vertex(&graph, id, d);
-                    assert!(vertex_limit(&graph, id, tuples) <= own, "{context}");
-                }
+    proptest! {
+        #[test]
+        fn searches_agree_on_random_graphs(
+            seed: u64,
+            statements in 1..5usize,
+            devices in prop::sample::select(vec![1u32, 2, 3, 4, 6, 8]),
+        ) {
+            let graph = random_graph(seed, statements).bound();
+            let by = |algorithm| plan(&graph, devices, algorithm).unwrap();
+            let exact = by(Algorithm::Exact);
+            let cost = exact.certificate.cost;
+            prop_assert!(exact.certificate.is_optimal());
+            prop_assert_eq!(by(Algorithm::Exhaustive).certificate.cost, cost);
+            prop_assert!(by(Algorithm::Linearized).certificate.cost >= cost);
+            prop_assert_eq!(evaluate(&graph, &exact.vectors, &Communication), cost);
+            let columns = graph
+                .ids()
+                .map(|(id, _)| columns(&graph, id, &exact.vectors));
+            prop_assert_eq!(columns.flatten().sum::<u128>(), cost);
+            if devices == 1 {
+                let moved = graph.ids().map(|(id, _)| columns_moved(&graph, id, &exact));
+                prop_assert_eq!(moved.sum::<u128>(), 0);
+            }
+            for (id, _) in graph.ids() {
+                let Some(d) = &exact.vectors[id.at()] else {
+                    continue;
+                };
+                let tuples = d.iter().product();
+                let own = Communication.vertex(&graph, id, d);
+                prop_assert!(vertex_limit(&graph, id, tuples) <= own);
             }
         }
     }

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# usage: scripts/campaign.sh NAME...
+# Runs the full count of a long campaign, of which `cargo test` runs a sample, and adds a dated
+# line on it to benches/RESULTS.md. Tests are built as for `cargo test`, with overflow checks.
+# CASES=n changes the number of cases.
+#   runtime  random graphs × plans and placements × memory modes against the reference
+#   parse    edited dumps and programs: read or refused
+#   search   exact against exhaustive search, on random problems and random graphs
+#   cache    every bit of a plan cache entry flipped
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+results=benches/RESULTS.md
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+campaign() {
+    local name=$1 cases=$2 passed=passed
+    shift 2
+    export PROPTEST_CASES=${CASES:-$cases}
+    cargo test --locked --no-run "$@" # the time is that of the tests
+    local start=$SECONDS
+    cargo test --locked "$@" -- --nocapture 2>&1 | tee "$log" || passed=FAILED
+    local counts
+    counts=$(awk '/^test result:/ { pass += $4; fail += $6 }
+                  END { printf "%d tests passed, %d failed", pass, fail }' "$log")
+    printf '| %s | %s | %s | %s: %s | %d s on %d cores | %s |\n' \
+        "$(date -u +%F)" "$name" "$PROPTEST_CASES" "$passed" "$counts" \
+        $((SECONDS - start)) "$(nproc)" "$(git rev-parse --short HEAD)" >> "$results"
+    tail -n 1 "$results"
+    [ "$passed" = passed ]
+}
+
+[ $# -gt 0 ] || { sed -n '2,10s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
+for name in "$@"; do
+    case $name in
+        runtime) campaign runtime 20000 --test runtime ;;
+        parse) campaign parse 100000 --test bad_input edited_texts ;;
+        search) campaign search 10000 --package eindecomp-core --lib -- exact_is_exhaustive searches_agree ;;
+        cache) campaign cache 1000000000 --test bad_input flipped_bits ;;
+        *) echo "no campaign is called $name" >&2; exit 2 ;;
+    esac
+done
