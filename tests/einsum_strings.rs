@@ -78,6 +78,31 @@ fn cases() -> impl Strategy<Value = Case> {
         )
 }
 
+/// Two operands of three labels each at most, in any order, with sizes around those at which
+/// kernels change their blocks.
+fn large_cases() -> impl Strategy<Value = Case> {
+    let size = prop::sample::select(vec![1usize, 2, 7, 16, 17, 31, 33, 64, 65, 100, 128, 130]);
+    let labels = || {
+        let all = Just((0..LABELS.len()).collect::<Vec<_>>()).prop_shuffle();
+        (all, 1..4usize).prop_map(|(all, n)| Operand {
+            labels: all[..n].to_vec(),
+            hidden: None,
+        })
+    };
+    let sizes = prop::collection::vec(size, LABELS.len());
+    (cases(), sizes, labels(), labels())
+        .prop_map(|(case, sizes, a, b)| Case {
+            sizes,
+            operands: vec![a, b],
+            ..case
+        })
+        .prop_filter("too many points", |case| {
+            let used = |l: &usize| case.operands.iter().any(|o| o.labels.contains(l));
+            let points = (0..LABELS.len()).filter(used).map(|l| case.sizes[l]);
+            (5_000..500_000).contains(&points.product::<usize>())
+        })
+}
+
 impl Operand {
     /// The axes, with whether their extent is 1 whatever the size.
     fn axes(&self) -> Vec<(Axis, bool)> {
@@ -241,7 +266,7 @@ fn run(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
     fn strings_mean_their_sums(
@@ -267,6 +292,19 @@ proptest! {
         for plan in [planned, random] {
             let got = run(graph.clone(), &plan, &tensors, mode);
             prop_assert_eq!(&got, &want, "{} by {}", case.text(), plan.model);
+        }
+    }
+
+    #[test]
+    fn no_size_changes_the_meaning(case in large_cases(), devices in 1..9u32, seed: u64) {
+        let (graph, inputs) = case.graph();
+        let got = reference::run(&graph, &inputs).map(comparable).expect("a result");
+        let tensors = inputs.iter().map(|(n, t)| (n.to_string(), to_runtime(t))).collect();
+        let options = PlanOptions::default();
+        let planned = plan(&graph, &Cluster::cpus(devices), &options).expect("a plan");
+        for plan in [planned, random_plan(&graph, devices, seed)] {
+            let same = run(graph.clone(), &plan, &tensors, MemoryMode::Shared) == got;
+            prop_assert!(same, "{} by {}", case.text(), plan.model);
         }
     }
 }
