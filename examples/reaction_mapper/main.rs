@@ -61,21 +61,11 @@ fn run() -> Result<(), Box<dyn Error>> {
         .map(|text| vocabulary.read(&reaction::with_agents_as_reactants(text)));
     let inputs = inputs.collect::<Result<Vec<_>, _>>()?;
 
-    let devices = u32::try_from(options.devices.get())?;
+    let devices = options.devices.get();
     let session = Session::builder().cluster(Cluster::cpus(devices)).build()?;
-    let longest = inputs
-        .iter()
-        .map(|input| input.ids.len())
-        .max()
-        .unwrap_or(0);
+    let (b, s) = vocabulary.batch(&inputs, model::POSITIONS)?.shape;
     let start = Instant::now();
-    let compiled = session.compile(
-        albert::graph(),
-        albert::Dims {
-            b: inputs.len(),
-            s: longest,
-        },
-    )?;
+    let compiled = session.compile(albert::graph(), albert::Dims { b, s })?;
     let compiling = start.elapsed();
     println!("{}", compiled.explain()?);
     let report = compiled.program().report();

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::num::NonZeroUsize;
+use std::num::NonZeroU32;
 
 /// How to call the example.
 pub const USAGE: &str = "\
@@ -16,7 +16,7 @@ Without inputs, a few known reactions are mapped, one of them with a product tok
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Devices to plan for and to run on.
-    pub devices: NonZeroUsize,
+    pub devices: NonZeroU32,
     /// Reactions or lists of token ids, as typed.
     pub inputs: Vec<String>,
     /// Only print [`USAGE`].
@@ -48,7 +48,7 @@ impl Options {
     /// An unknown option, or a bad number of devices.
     pub fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Self, OptionError> {
         let mut options = Self {
-            devices: NonZeroUsize::MIN.saturating_add(3),
+            devices: NonZeroU32::MIN.saturating_add(3),
             inputs: Vec::new(),
             help: false,
         };
@@ -71,7 +71,7 @@ impl Options {
     }
 }
 
-fn devices(found: String) -> Result<NonZeroUsize, OptionError> {
+fn devices(found: String) -> Result<NonZeroU32, OptionError> {
     found.parse().map_err(|_| OptionError::Devices { found })
 }
 
@@ -99,6 +99,7 @@ mod tests {
             ("--devices 0", "0"),
             ("--devices=x", "x"),
             ("--devices", ""),
+            ("--devices 4294967296", "4294967296"),
         ] {
             assert_eq!(
                 parse(line),

@@ -54,7 +54,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let batch = Text::open(&tokenizer, POSITIONS)?.encode(&sentences)?;
     let (b, s) = batch.shape;
 
-    let devices = u32::try_from(options.devices.get())?;
+    let devices = options.devices.get();
     let session = Session::builder().cluster(Cluster::cpus(devices)).build()?;
     let start = Instant::now();
     let compiled = session.compile(minilm::graph(), minilm::Dims { b, s })?;

@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::num::NonZeroUsize;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 
 /// How to call the example, and how to get the weights.
@@ -23,7 +23,7 @@ pub struct Options {
     /// The tokenizer file, if not beside the weights.
     pub tokenizer: Option<PathBuf>,
     /// Devices to plan for and to run on.
-    pub devices: NonZeroUsize,
+    pub devices: NonZeroU32,
     /// Sentences to compare.
     pub sentences: Vec<String>,
 }
@@ -61,7 +61,7 @@ impl Options {
         let mut options = Self {
             model: None,
             tokenizer: None,
-            devices: NonZeroUsize::MIN.saturating_add(3),
+            devices: NonZeroU32::MIN.saturating_add(3),
             sentences: Vec::new(),
         };
         let mut arguments = arguments.into_iter();
