@@ -4,6 +4,7 @@
 # line on it to benches/RESULTS.md. Tests are built as for `cargo test`, with overflow checks.
 # CASES=n changes the number of cases.
 #   runtime  random graphs × plans and placements × memory modes against the reference
+#   strings  random einsum strings against written-out sums, on reference and runtime
 #   parse    edited dumps and programs: read or refused
 #   search   exact against exhaustive search, on random problems and random graphs
 #   cache    every bit of a plan cache entry flipped
@@ -31,10 +32,11 @@ campaign() {
     [ "$passed" = passed ]
 }
 
-[ $# -gt 0 ] || { sed -n '2,10s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,11s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
 for name in "$@"; do
     case $name in
         runtime) campaign runtime 20000 --test runtime ;;
+        strings) campaign strings 5000 --test einsum_strings ;;
         parse) campaign parse 100000 --test bad_input edited_texts ;;
         search) campaign search 10000 --package eindecomp-core --lib -- exact_is_exhaustive searches_agree ;;
         cache) campaign cache 1000000000 --test bad_input flipped_bits ;;

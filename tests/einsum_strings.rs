@@ -18,7 +18,7 @@ use eindecomp_core::task::lower::lower;
 use eindecomp_core::task::verify::verify;
 use eindecomp_runtime::{Executor, MemoryMode, Tensor, Workers};
 use proptest::prelude::*;
-use support::{comparable, to_reference, to_runtime};
+use support::{comparable, config, to_reference, to_runtime};
 
 /// Out of alphabetical order, so that no order of labels is right by chance.
 const LABELS: [char; 5] = ['m', 'Z', 'b', 'a', 'x'];
@@ -266,7 +266,7 @@ fn run(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(config(300))]
 
     #[test]
     fn strings_mean_their_sums(
