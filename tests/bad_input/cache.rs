@@ -137,7 +137,7 @@ fn flipped_bits_are_planned_again() {
     let (name, content) = within(|| entry(3));
     let bits = 8 * content.len();
     let sample: Vec<usize> = (0..bits).step_by((bits / flips).max(1)).collect();
-    for bits in sample.chunks(500) {
+    for bits in sample.chunks(100) {
         let (name, content, bits) = (name.clone(), content.clone(), bits.to_vec());
         within(move || {
             for bit in bits {
