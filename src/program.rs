@@ -1,7 +1,7 @@
 //! A compiled graph: bound to dims, planned, lowered and ready to run; bound again when inputs of
 //! other dims come.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -84,6 +84,8 @@ pub struct Program {
     shared: Arc<Shared>,
     graph: EinGraph,
     dims: BTreeMap<Arc<str>, i64>,
+    /// Dims that are in the shape of a weight: the same at every run.
+    weight_dims: BTreeSet<Arc<str>>,
     weights: Option<BTreeMap<String, Tensor>>,
     /// Most recently used first; never empty.
     bindings: Vec<Binding>,
@@ -98,10 +100,18 @@ impl Program {
         dims: BTreeMap<Arc<str>, i64>,
     ) -> Result<Program, Error> {
         let bindings = vec![Binding::new(&shared, &graph, &dims)?];
+        let weights = graph
+            .nodes()
+            .iter()
+            .filter(|n| n.role().is_some_and(|r| r != Role::Data));
+        let weight_dims = weights
+            .flat_map(|n| n.shape.iter().flat_map(|d| d.symbols()))
+            .collect();
         Ok(Program {
             shared,
             graph,
             dims,
+            weight_dims,
             weights: None,
             bindings,
             trace: Trace::default(),
@@ -112,24 +122,14 @@ impl Program {
     /// Gives the weights, which stay for every run, instead of those before.
     ///
     /// # Errors
-    /// Every weight that is missing, unknown, or of a shape or element type other than declared.
+    /// Every weight that is missing, unknown, or of a shape or element type other than declared, at
+    /// the dims compiled for.
     pub fn load(&mut self, weights: BTreeMap<String, Tensor>) -> Result<(), Error> {
-        let solved = solve::dims(
-            &self.graph,
-            &weights,
-            |role| role != Role::Data,
-            &self.bindings[0].dims,
-        )?;
-        if solved == self.bindings[0].dims {
-            self.loaded = self.bindings[0].executor.load(&weights)?;
-        } else {
-            let mut binding = Binding::new(&self.shared, &self.graph, &solved)?;
-            self.loaded = binding.executor.load(&weights)?;
-            self.bindings.insert(0, binding);
-        }
+        let stored = |role| role != Role::Data;
+        solve::dims(&self.graph, &weights, stored, &self.dims, |_| true)?;
+        self.loaded = self.bindings[0].executor.load(&weights)?;
         // The others hold the weights before.
         self.bindings.truncate(1);
-        self.dims = solved;
         self.weights = Some(weights);
         Ok(())
     }
@@ -170,7 +170,9 @@ impl Program {
     }
 
     fn prepare(&mut self, inputs: &BTreeMap<String, Tensor>) -> Result<&mut Executor, Error> {
-        let solved = solve::dims(&self.graph, inputs, |role| role == Role::Data, &self.dims)?;
+        let given = |role| role == Role::Data;
+        let stays = |symbol: &str| self.weight_dims.contains(symbol);
+        let solved = solve::dims(&self.graph, inputs, given, &self.dims, stays)?;
         self.bind(solved)?;
         Ok(&mut self.bindings[0].executor)
     }

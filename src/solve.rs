@@ -10,7 +10,7 @@ use eindecomp_runtime::Tensor;
 
 use crate::{Error, ShapeError};
 
-/// The dims that `given` determine; those that they do not are taken from `known`.
+/// The dims that `given` determine; those that they do not, and the `pinned` ones, are `known`.
 ///
 /// # Errors
 /// [`Error::Shapes`]: tensors that are missing, unknown or of another type; extents that disagree.
@@ -19,6 +19,7 @@ pub(crate) fn dims(
     given: &BTreeMap<String, Tensor>,
     wanted: impl Fn(Role) -> bool,
     known: &BTreeMap<Arc<str>, i64>,
+    pinned: impl Fn(&str) -> bool,
 ) -> Result<BTreeMap<Arc<str>, i64>, Error> {
     let mut errors = Vec::new();
     let mut axes = Vec::new();
@@ -62,8 +63,11 @@ pub(crate) fn dims(
         .filter(|k| !declared.iter().any(|n| *n.name == ***k));
     errors.extend(unknown.map(|name| ShapeError::Unknown(name.clone())));
 
-    // A symbol's value, and the axis that gave it.
-    let mut solved: BTreeMap<Arc<str>, (i64, String)> = BTreeMap::new();
+    // A symbol's value, and what gave it.
+    let pins = known.iter().filter(|(symbol, _)| pinned(symbol));
+    let mut solved: BTreeMap<Arc<str>, (i64, String)> = pins
+        .map(|(symbol, &value)| (symbol.clone(), (value, "the dims compiled for".into())))
+        .collect();
     for axis in &axes {
         if let Some(symbol) = axis.extent.as_symbol() {
             solved

@@ -172,7 +172,7 @@ fn all_that_is_wrong_is_listed() {
     });
 }
 
-/// The last weights count, also where they are of other dims; a refused load changes nothing.
+/// The last weights count; a refused load changes nothing, and weights never change the dims.
 #[test]
 fn weights_can_be_loaded_again() {
     within(|| {
@@ -183,17 +183,17 @@ fn weights_can_be_loaded_again() {
             named([]),
             named([("v", ramp(&[3, 4]))]),
             named([("w", ramp(&[12]))]),
+            named([("w", ramp(&[3, 5]))]),
             named([("w", ramp(&[3, 4])), ("v", ramp(&[3, 4]))]),
         ] {
             assert!(matches!(program.load(wrong), Err(Error::Shapes(_))));
             assert_eq!(program.run(&x).unwrap(), first);
         }
-        program.load(named([("w", ramp(&[3, 5]))])).unwrap();
-        let second = program.run(&x).unwrap();
-        assert_eq!(second["y"].shape(), [2, 5]);
-        program.load(named([("w", ramp(&[4, 5]))])).unwrap();
-        assert!(program.run(&x).is_err());
-        program.run(&named([("x", ramp(&[2, 4]))])).unwrap();
+        let error = program.run(&named([("x", ramp(&[2, 4]))])).unwrap_err();
+        assert!(
+            error.to_string().contains("by the dims compiled for"),
+            "{error}"
+        );
         program.load(named([("w", ramp(&[3, 4]))])).unwrap();
         assert_eq!(program.run(&x).unwrap(), first);
         // dims that cannot be planned
