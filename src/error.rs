@@ -58,6 +58,9 @@ pub enum Error {
     /// Mistakes in the composition of a graph.
     #[error(transparent)]
     Composition(#[from] crate::CompositionErrors),
+    /// A graph that breaks a rule: a bug of this crate.
+    #[error("the graph breaks rules:\n{}", list(.0))]
+    Graph(Vec<eindecomp_core::graph::Violation>),
     /// A pass that broke a rule of the graph: a bug of this crate.
     #[error(transparent)]
     Pass(#[from] eindecomp_core::pass::PassError),

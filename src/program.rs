@@ -51,6 +51,7 @@ impl Binding {
     ) -> Result<Binding, Error> {
         let start = Instant::now();
         let bound = graph.bind(dims).map_err(Error::Bind)?;
+        bound.verify().map_err(Error::Graph)?;
         let bound = Arc::new(shared.passes(bound)?);
         let (plan, origin) = shared.plan(&bound)?;
         let planned = Instant::now();

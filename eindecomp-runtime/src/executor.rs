@@ -511,6 +511,7 @@ impl Run<'_> {
             ..
         } = self.executor;
         let Task { device, kind, .. } = &self.schedule.tasks[task];
+        let _span = tracing::trace_span!("task", task, piece, device).entered();
         match kind {
             TaskKind::Load { dst } => {
                 let buffer = graph_tasks.buffer(*dst);

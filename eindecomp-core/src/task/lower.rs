@@ -28,6 +28,7 @@ pub enum LowerError {
 /// # Errors
 /// A plan that breaks a rule of [`structure`], or has too many steps.
 pub fn lower(graph: &BoundGraph, plan: &Plan) -> Result<TaskGraph, LowerError> {
+    let _span = tracing::info_span!("lower", devices = plan.devices).entered();
     structure(graph, plan.devices, &plan.nodes)?;
     let mut lowering = Lowering {
         graph,
