@@ -35,6 +35,12 @@ const DEMO: &str = "CC(=O)O.NCc1ccccc1>>CC(=O)NC[MASK]1ccccc1";
 const KNOWN: &str = include_str!("../../tests/data/rxn_mapping_expected.json");
 
 fn main() -> ExitCode {
+    // Warnings of the library, such as an unusable plan cache.
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .init();
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -70,7 +76,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     println!("{}", compiled.explain()?);
     let report = compiled.program().report();
     println!(
-        "plan {} in {:.1?}; compiled in {compiling:.1?}",
+        "plan: {} in {:.1?}; compiled in {compiling:.1?}",
         report.origin, report.planning
     );
     let mut model = compiled.load(albert::Weights::from_safetensors(WEIGHTS)?)?;
@@ -78,8 +84,14 @@ fn run() -> Result<(), Box<dyn Error>> {
     for (input, attention, predictions) in answers(&mut model, &vocabulary, &inputs)? {
         println!("\n{}", input.text);
         print!("{}", report::prediction_table(&vocabulary, &predictions));
-        let filled = vocabulary.decode(&prediction::fill(&input.ids, &predictions))?;
-        match Reaction::parse(&filled.text) {
+        let text = match predictions.is_empty() {
+            true => input.text,
+            false => {
+                let filled = prediction::fill(&input.ids, &predictions);
+                vocabulary.decode(&filled)?.text
+            }
+        };
+        match Reaction::parse(&text) {
             Ok(reaction) => {
                 let from_to = |from, to| f64::from(attention[[from, to]]);
                 let plain = mapping::by_attention(&reaction, from_to);
@@ -92,7 +104,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let trace = model.trace();
     let moved = trace.traffic.moved();
     println!(
-        "\nran in {:.1?} on {devices} devices: {} bytes moved ({} copied, {} shared), as planned",
+        "\nran in {:.1?} on {devices} devices: {} bytes changed device ({} copied, {} read in place), as planned",
         trace.wall,
         moved.total(),
         moved.copied,

@@ -27,6 +27,12 @@ const DEMO: [&str; 4] = [
 ];
 
 fn main() -> ExitCode {
+    // Warnings of the library, such as an unusable plan cache.
+    tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_writer(std::io::stderr)
+        .without_time()
+        .init();
     match run() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
