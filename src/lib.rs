@@ -18,7 +18,6 @@ pub use eindecomp_core::graph::EinGraph;
 pub use eindecomp_core::plan::explain::Explain;
 pub use eindecomp_core::plan::planner::{Algorithm, Objective};
 pub use eindecomp_core::plan::{Cluster, Plan, Residency};
-pub use eindecomp_macros::ein;
 pub use eindecomp_runtime::{MemoryMode, Moved, Trace, Traffic};
 pub use error::{Error, ShapeError};
 pub use half;
@@ -29,12 +28,27 @@ pub use program::{CompileReport, Compiled, Program};
 pub use session::{Session, SessionBuilder};
 pub use weights::WeightsFile;
 
+/// Blocks of tensor code, checked when the crate is compiled.
+///
+/// Each block `f` becomes a function `f` on tensor handles, which appends the block to a graph,
+/// and a module `f` that holds the block as a program by itself: `f::graph()` and the types
+/// `f::Dims`, `f::Inputs`, `f::Weights` and `f::Outputs`. Each struct `S` becomes a struct `S` of
+/// arrays and a struct `STensors` of handles.
+#[macro_export]
+macro_rules! ein {
+    ($($program:tt)*) => { $crate::__private::ein! { $crate { $($program)* } } };
+}
+
 /// What the items that `ein!` makes stand on; no part of the interface.
 #[doc(hidden)]
 pub mod __private {
     pub use crate::fields::{Args, Fields, Handles, Packer, Reader, host};
     pub use crate::source::Source;
     pub use eindecomp_core::graph::from_syntax::Arg;
+    pub use eindecomp_macros::ein;
+    // Whatever the user's `core` and `std` are.
+    pub extern crate core;
+    pub extern crate std;
 
     /// Fails the evaluation of a const, which is how an error of `ein!` shows two places.
     #[track_caller]

@@ -61,15 +61,16 @@ pub fn expand(source: &Source, program: &Program, checked: &Checked) -> TokenStr
 fn holder(cx: &Context, program: &Program, checked: &Checked) -> TokenStream {
     let name = &cx.program;
     let text = program.to_string();
+    let e = cx.source.krate();
     let consts = consts(checked).into_iter().map(|(text, path)| {
         let path = rust::path(cx.source, path);
-        quote!((#text, { const VALUE: ::core::primitive::usize = #path; VALUE as ::core::primitive::i64 }))
+        quote!((#text, { const VALUE: #e::__private::core::primitive::usize = #path; VALUE as #e::__private::core::primitive::i64 }))
     });
     quote! {
         #[doc(hidden)]
         #[allow(dead_code, non_upper_case_globals)]
-        static #name: ::eindecomp::__private::Source =
-            ::eindecomp::__private::Source::new(#text, &[#(#consts),*]);
+        static #name: #e::__private::Source =
+            #e::__private::Source::new(#text, &[#(#consts),*]);
     }
 }
 

@@ -9,21 +9,22 @@ mod shape;
 mod tokens;
 
 use eindecomp_core::syntax::{check, parse};
-use proc_macro::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 
-/// Blocks of tensor code, checked when the crate is compiled.
-///
-/// Each block `f` becomes a function `f` on tensor handles, which appends the block to a graph,
-/// and a module `f` that holds the block as a program by itself: `f::graph()` and the types
-/// `f::Dims`, `f::Inputs`, `f::Weights` and `f::Outputs`. Each struct `S` becomes a struct `S` of
-/// arrays and a struct `STensors` of handles.
+/// What `eindecomp::ein!` hands over: the path of `eindecomp`, then the program in braces.
 #[proc_macro]
-pub fn ein(input: TokenStream) -> TokenStream {
+pub fn ein(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     run(input.into()).into()
 }
 
-fn run(input: proc_macro2::TokenStream) -> proc_macro2::TokenStream {
-    let (source, buffer, mut errors) = tokens::Source::read(input);
+fn run(input: TokenStream) -> TokenStream {
+    let mut input = input.into_iter();
+    let (Some(TokenTree::Ident(krate)), Some(TokenTree::Group(program))) =
+        (input.next(), input.next())
+    else {
+        return TokenStream::new();
+    };
+    let (source, buffer, mut errors) = tokens::Source::read(krate, program.stream());
     let (program, more) = parse(buffer);
     errors.extend(more);
     let mut checked = check::check_program(&program);

@@ -14,59 +14,68 @@ use crate::expand::consts;
 use crate::rust;
 use crate::tokens::Source;
 
-/// What to emit for errors, in order of their place.
-///
-/// An error with two places needs a const's evaluation, which rustc does not reach when a
-/// `compile_error!` stands beside it; so either all errors are consts, or none is.
+/// What to emit for errors, in order of their place: one that has one place as a
+/// `compile_error!`, one that has two as a const whose evaluation fails. The compiler reports
+/// all of either kind in one run.
 pub fn errors(source: &Source, diags: &[Diag]) -> TokenStream {
-    let two_places = diags.iter().any(|diag| diag.secondary.is_some());
-    let one = if two_places {
-        as_const
-    } else {
-        as_compile_error
-    };
-    diags.iter().map(|diag| one(source, diag)).collect()
+    let one = |diag| error(source, diag);
+    diags.iter().map(one).collect()
 }
 
-/// The message, its code and its help, as the compiler prints them behind `error: `.
+/// The message as the compiler prints it behind `error: `: the code first, then the help and
+/// where to read on.
 fn message(diag: &Diag) -> String {
-    let mut text = format!("{}: {}", diag.code, diag.message);
-    if let Some(help) = &diag.help {
-        text.push_str("\nhelp: ");
-        text.push_str(help);
+    let Diag { code, message, .. } = diag;
+    let help = diag.help.iter().flat_map(|help| ["\nhelp: ", help]);
+    let help: String = help.collect();
+    format!("{code}: {message}{help}{}", docs(*code))
+}
+
+/// The line that names a code's page.
+fn docs(code: Code) -> String {
+    format!("\ndocs: eindecomp::errors::{code}")
+}
+
+fn error(source: &Source, diag: &Diag) -> TokenStream {
+    let text = message(diag);
+    match &diag.secondary {
+        None => {
+            let (start, end) = source.ends(diag.primary);
+            // By an absolute path, which is resolved at once, so that errors stay in order.
+            let path = quote_spanned!(start=> ::core::compile_error);
+            let text = quote_spanned!(end=> { #text });
+            quote!(#path ! #text)
+        }
+        Some((place, note)) => {
+            let (start, end) = source.ends(diag.primary);
+            // The name shows in the compiler's note, so it is the note.
+            let name = Ident::new(&snake(note), start);
+            let body = fail(source, *place, &text);
+            let args = quote_spanned!(end=> ());
+            failing(source, quote!(const fn #name() { #body } #name #args))
+        }
     }
-    text
 }
 
-fn as_compile_error(source: &Source, diag: &Diag) -> TokenStream {
-    let (start, end) = source.ends(diag.primary);
-    let text = message(diag);
-    let path = quote_spanned!(start=> ::core::compile_error);
-    let call = quote_spanned!(end=> { #text });
-    quote!(#path ! #call)
-}
-
-/// A const whose evaluation fails: rustc shows the call, which stands on the primary tokens, and
-/// the body of the function called, which stands on the secondary ones.
-fn as_const(source: &Source, diag: &Diag) -> TokenStream {
-    let text = message(diag);
-    let fail =
-        |span: Span| spanned_call(source, span, quote!(::eindecomp::__private::error), &text);
-    let Some((place, note)) = &diag.secondary else {
-        let call = fail(diag.primary);
-        return quote!(const _: () = #call;);
-    };
-    let (start, end) = source.ends(diag.primary);
-    // The name shows in the compiler's note, so it is the note.
-    let name = Ident::new(&snake(note), start);
-    let body = fail(*place);
-    let args = quote_spanned!(end=> ());
+/// A const that fails; in it, `__ein` is what stands behind the façade, so that the path of a
+/// failing call can carry the user's place.
+fn failing(source: &Source, body: TokenStream) -> TokenStream {
+    let e = source.krate();
     quote! {
         const _: () = {
-            const fn #name() { #body }
-            #name #args
+            #[allow(unused_imports)]
+            use #e::__private as __ein;
+            #body
         };
     }
+}
+
+/// A call on the tokens of `span` that ends the evaluation with `text`.
+fn fail(source: &Source, span: Span, text: &str) -> TokenStream {
+    let (start, end) = source.ends(span);
+    let path = quote_spanned!(start=> __ein::error);
+    let args = quote_spanned!(end=> (#text));
+    quote!(#path #args)
 }
 
 /// The blocks called that stand in another `ein!`.
@@ -135,14 +144,10 @@ pub fn obligations(source: &Source, checked: &Checked) -> TokenStream {
             let (left, right) = (dim(&clause.left)?, dim(&clause.right)?);
             let op: TokenStream = clause.cmp.symbol().parse().ok()?;
             let (code, origin) = (code(clause), &clause.origin);
-            let text = format!("{code}: `{clause}` does not hold: {origin}");
-            let fail = spanned_call(
-                source,
-                clause.span,
-                quote!(::eindecomp::__private::error),
-                &text,
-            );
-            Some(quote!(const _: () = if !(#left #op #right) { #fail };))
+            let docs = docs(code);
+            let text = format!("{code}: `{clause}` does not hold: {origin}{docs}");
+            let fail = fail(source, clause.span, &text);
+            Some(failing(source, quote!(if !(#left #op #right) { #fail })))
         })
         .collect()
 }
@@ -170,7 +175,7 @@ fn value<'a>(
             let factor = match atom {
                 Atom::Sym(name) => {
                     let path = rust::path(source, path(name)?);
-                    quote!(((#path) as ::core::primitive::i64))
+                    quote!(((#path) as __ein::core::primitive::i64))
                 }
                 Atom::Div(a, b) => {
                     let (a, b) = (value(source, a, path)?, value(source, b, path)?);
@@ -186,20 +191,6 @@ fn value<'a>(
         sum = quote!(#sum + #product);
     }
     Some(quote!((#sum)))
-}
-
-/// `path(text)` whose first and last tokens stand on the ends of `span`.
-fn spanned_call(source: &Source, span: Span, path: TokenStream, text: &str) -> TokenStream {
-    let (start, end) = source.ends(span);
-    let path: TokenStream = path
-        .into_iter()
-        .map(|mut tree| {
-            tree.set_span(start);
-            tree
-        })
-        .collect();
-    let args = quote_spanned!(end=> (#text));
-    quote!(#path #args)
 }
 
 /// A note as an identifier: `index k is 512 here` → `index_k_is_512_here`.
@@ -227,7 +218,8 @@ mod tests {
     use super::*;
 
     fn emitted(diags: &[Diag]) -> String {
-        let (source, _, _) = Source::read("a b c".parse().unwrap());
+        let krate = Ident::new("ed", proc_macro2::Span::call_site());
+        let (source, _, _) = Source::read(krate, "a b c".parse().unwrap());
         errors(&source, diags).to_string()
     }
 
@@ -237,7 +229,7 @@ mod tests {
         let text = emitted(&[diag]);
         assert_eq!(
             text,
-            r#":: core :: compile_error ! { "EIN0013: bad\nhelp: do" }"#
+            r#":: core :: compile_error ! { "EIN0013: bad\nhelp: do\ndocs: eindecomp::errors::EIN0013" }"#
         );
     }
 
@@ -246,8 +238,10 @@ mod tests {
         let diag = Diag::new(Code::ExtentMismatch, Span::new(2, 3), "x")
             .secondary(Span::new(0, 1), "`k` is 512 here");
         let text = emitted(&[diag, Diag::new(Code::Syntax, Span::new(0, 1), "y")]);
-        assert!(text.contains("const fn k_is_512_here ()"), "{text}");
-        assert!(!text.contains("compile_error"), "{text}");
+        assert!(text.contains("use ed :: __private as __ein ;"), "{text}");
+        let call = "const fn k_is_512_here () { __ein :: error";
+        assert!(text.contains(call), "{text}");
+        assert_eq!(text.matches("compile_error").count(), 1, "{text}");
     }
 
     #[test]

@@ -29,6 +29,27 @@ pub fn word(name: &str, span: proc_macro2::Span) -> Ident {
     }
 }
 
+/// A keyword on the place of the name it introduces: lints and notes about the item then show
+/// that name, not all of the `ein!`.
+pub fn keyword(keyword: &str, name: &Ident) -> Ident {
+    Ident::new(keyword, name.span())
+}
+
+/// Tokens moved to the place of `at`; what their names mean stays. Errors about them then show
+/// that place.
+pub fn located(tokens: TokenStream, at: proc_macro2::Span) -> TokenStream {
+    let moved = tokens.into_iter().map(|mut tree| {
+        if let TokenTree::Group(group) = &tree {
+            let mut moved = Group::new(group.delimiter(), located(group.stream(), at));
+            moved.set_span(group.span());
+            tree = moved.into();
+        }
+        tree.set_span(at.resolved_at(tree.span()));
+        tree
+    });
+    moved.collect()
+}
+
 /// A name of the language.
 pub fn ident(source: &Source, name: &ast::Ident) -> Ident {
     word(name.as_str(), source.ends(name.span).0)

@@ -86,26 +86,32 @@ impl<'a> Shape<'a> {
     }
 
     /// The type of its values; `structure` gives the type of a struct.
-    pub fn data(&self, structure: &dyn Fn(&ast::Ident) -> TokenStream) -> TokenStream {
+    pub fn data(
+        &self,
+        source: &Source,
+        structure: &dyn Fn(&ast::Ident) -> TokenStream,
+    ) -> TokenStream {
+        let e = source.krate();
         match self {
             Shape::Tensor { dtype, rank } => {
-                let (element, rank) = (element(*dtype), rank.tokens());
-                quote!(::eindecomp::Array<#element, #rank>)
+                let (element, rank) = (element(source, *dtype), rank.tokens());
+                quote!(#e::Array<#element, #rank>)
             }
             Shape::Struct(name) => structure(name),
             Shape::Array(element, _) => {
-                let element = element.data(structure);
-                quote!(::std::vec::Vec<#element>)
+                let element = element.data(source, structure);
+                quote!(#e::__private::std::vec::Vec<#element>)
             }
         }
     }
 
     /// The type of its handles; slices live for `life`, or as the context says.
     pub fn handles(&self, source: &Source, life: &TokenStream) -> TokenStream {
+        let e = source.krate();
         match self {
             Shape::Tensor { dtype, rank } => {
-                let (element, rank) = (element(*dtype), rank.tokens());
-                quote!(::eindecomp::Tensor<'g, #element, #rank>)
+                let (element, rank) = (element(source, *dtype), rank.tokens());
+                quote!(#e::Tensor<'g, #element, #rank>)
             }
             Shape::Struct(name) => {
                 let name = handles_of(&rust::ident(source, name));
@@ -119,12 +125,13 @@ impl<'a> Shape<'a> {
     }
 
     /// Hands the array `value` to `packer`.
-    pub fn pack(&self, value: TokenStream) -> TokenStream {
+    pub fn pack(&self, source: &Source, value: TokenStream) -> TokenStream {
+        let e = source.krate();
         match self {
             Shape::Tensor { .. } => quote!(packer.tensor(#value)),
-            Shape::Struct(_) => quote!(::eindecomp::__private::Fields::pack(#value, packer)),
+            Shape::Struct(_) => quote!(#e::__private::Fields::pack(#value, packer)),
             Shape::Array(element, _) => {
-                let each = element.pack(quote!(value));
+                let each = element.pack(source, quote!(value));
                 quote!(packer.each(#value, |packer, value| #each))
             }
         }
@@ -132,12 +139,13 @@ impl<'a> Shape<'a> {
 
     /// Takes it from `reader`, `name` being its name in a file.
     pub fn take(&self, source: &Source, name: Option<&str>) -> TokenStream {
+        let e = source.krate();
         match self {
             Shape::Tensor { .. } => match name {
                 Some(name) => quote!(reader.named(#name)),
                 None => quote!(reader.tensor()),
             },
-            Shape::Struct(_) => quote!(::eindecomp::__private::Fields::take(reader)),
+            Shape::Struct(_) => quote!(#e::__private::Fields::take(reader)),
             Shape::Array(element, length) => {
                 let length = rust::extent(source, length);
                 let each = element.take(source, name);
@@ -148,9 +156,10 @@ impl<'a> Shape<'a> {
 
     /// Hands the handles `value` to `args`.
     pub fn give(&self, source: &Source, value: TokenStream) -> TokenStream {
+        let e = source.krate();
         match self {
             Shape::Tensor { .. } => local!(args.tensor(#value)),
-            Shape::Struct(_) => local!(::eindecomp::__private::Handles::give(#value, args)),
+            Shape::Struct(_) => local!(#e::__private::Handles::give(#value, args)),
             Shape::Array(element, length) => {
                 let length = rust::extent(source, length);
                 let each = element.give(source, local!(value));
@@ -181,11 +190,12 @@ impl<'a> Shape<'a> {
 }
 
 /// The Rust type of an element.
-pub fn element(dtype: DType) -> TokenStream {
+pub fn element(source: &Source, dtype: DType) -> TokenStream {
+    let e = source.krate();
     let name = format_ident!("{}", dtype.name());
     match dtype {
-        DType::BF16 | DType::F16 => quote!(::eindecomp::half::#name),
-        _ => quote!(::core::primitive::#name),
+        DType::BF16 | DType::F16 => quote!(#e::half::#name),
+        _ => quote!(#e::__private::core::primitive::#name),
     }
 }
 
@@ -234,9 +244,9 @@ impl<'a> Member<'a> {
     }
 
     /// `packer.field("x", …)` for the field of `self`.
-    pub fn pack(&self) -> TokenStream {
+    pub fn pack(&self, source: &Source) -> TokenStream {
         let (name, ident) = (self.name.as_str(), &self.ident);
-        let pack = self.shape.pack(quote!(value));
+        let pack = self.shape.pack(source, quote!(value));
         quote!(packer.field(#name, self.#ident, |packer, value| #pack);)
     }
 

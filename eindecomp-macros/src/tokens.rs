@@ -11,13 +11,15 @@ const MAX_GROUPS: usize = 400;
 
 /// The tokens of one `ein!`. A span of the language counts Rust tokens in this list.
 pub struct Source {
+    krate: Ident,
     spans: Vec<proc_macro2::Span>,
     words: BTreeMap<u32, Ident>,
 }
 
 impl Source {
-    /// Flattens a token stream; the errors are those of its nesting.
-    pub fn read(stream: TokenStream) -> (Source, TokenBuffer, Vec<Diag>) {
+    /// Flattens a token stream; the errors are those of its nesting. `krate` is the path of the
+    /// façade, whatever its user calls it.
+    pub fn read(krate: Ident, stream: TokenStream) -> (Source, TokenBuffer, Vec<Diag>) {
         let mut flat = Flat {
             spans: Vec::new(),
             words: BTreeMap::new(),
@@ -27,7 +29,18 @@ impl Source {
         let end = flat.spans.len() as u32;
         let (buffer, diags) = std::mem::take(&mut flat.out).finish(Span::new(end, end));
         let Flat { spans, words, .. } = flat;
-        (Source { spans, words }, buffer, diags)
+        let source = Source {
+            krate,
+            spans,
+            words,
+        };
+        (source, buffer, diags)
+    }
+
+    /// The façade: what is emitted names things by paths from here alone, since every other name
+    /// may mean something else where the user is.
+    pub fn krate(&self) -> &Ident {
+        &self.krate
     }
 
     /// The identifier that `span` starts with.
@@ -136,10 +149,14 @@ mod tests {
 
     use super::*;
 
+    fn facade() -> Ident {
+        Ident::new("eindecomp", proc_macro2::Span::call_site())
+    }
+
     /// The same program from Rust's tokens and from text.
     fn same(source: &str) {
         let stream: TokenStream = source.parse().unwrap();
-        let (_, buffer, diags) = Source::read(stream);
+        let (_, buffer, diags) = Source::read(facade(), stream);
         assert!(diags.is_empty(), "{diags:?}");
         let (text, _) = lex(source);
         let bare = |buffer: &TokenBuffer| -> Vec<_> {
@@ -165,11 +182,13 @@ mod tests {
 
     #[test]
     fn spans_lead_back() {
-        let (source, buffer, _) = Source::read("a >= (b)".parse().unwrap());
+        let (source, buffer, _) = Source::read(facade(), "a >= (b)".parse().unwrap());
         assert_eq!(buffer.span(1), Span::new(1, 3));
         assert_eq!(source.spans.len(), 6);
         source.ends(Span::new(90, 95));
-        Source::read(TokenStream::new()).0.ends(Span::default());
+        Source::read(facade(), TokenStream::new())
+            .0
+            .ends(Span::default());
     }
 
     #[test]

@@ -79,6 +79,7 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
         ..
     } = signature;
     let source = cx.source;
+    let e = source.krate();
     let attrs = rust::attrs(source, &block.head.attrs);
     let tensors = || params.iter().filter(|p| role(p) != Role::Host);
     let graph = tensors().find_map(|param| {
@@ -86,23 +87,21 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
         let name = &param.ident;
         Some(local!(#name #rest .graph()))
     });
-    let graph_param = graph
-        .is_none()
-        .then(|| local!(graph: &'g ::eindecomp::Graph,));
+    let graph_param = graph.is_none().then(|| local!(graph: &'g #e::Graph,));
     let graph = graph.unwrap_or_else(|| local!(graph));
     let list = params.iter().map(|param| {
         let name = &param.ident;
         let ty = match (role(param), &param.shape) {
-            (Role::Host, Shape::Tensor { dtype, .. }) => element(*dtype),
+            (Role::Host, Shape::Tensor { dtype, .. }) => element(source, *dtype),
             _ => param.shape.handles(source, &TokenStream::new()),
         };
-        quote!(#name: #ty)
+        rust::located(quote!(#name: #ty), name.span())
     });
     let give = params.iter().map(|param| {
         let ident = &param.ident;
         match role(param) {
             Role::Host => local! {
-                ::eindecomp::__private::Arg::Value(::eindecomp::__private::host(#ident))
+                #e::__private::Arg::Value(#e::__private::host(#ident))
             },
             _ => param.give(source, local!(#ident)),
         }
@@ -124,13 +123,13 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
             let program = &cx.program;
             let body = local! {
                 let graph = #graph;
-                let mut args = ::eindecomp::__private::Args::new(graph);
+                let mut args = #e::__private::Args::new(graph);
                 let given = [#(#give),*];
                 let [#(#nodes),*] = #program.call(#text, args, &given);
             };
             let values = nodes
                 .iter()
-                .map(|node| local!(::eindecomp::Tensor::new(graph, #node)));
+                .map(|node| local!(#e::Tensor::new(graph, #node)));
             // A tuple is two or more.
             match results.len() {
                 1 => (None, quote!(#(#types)*), quote!(#body #(#values)*)),
@@ -138,8 +137,13 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
             }
         }
         // The crate does not compile anyway; whatever the callers make of the result will do.
-        None => (Some(quote!(, R)), quote!(R), quote!(::core::unreachable!())),
+        None => (
+            Some(quote!(, R)),
+            quote!(R),
+            quote!(#e::__private::core::unreachable!()),
+        ),
     };
+    let keyword = rust::keyword("fn", name);
     quote! {
         #attrs
         #[track_caller]
@@ -147,7 +151,7 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
             dead_code, non_snake_case, unused_variables,
             clippy::too_many_arguments, clippy::type_complexity
         )]
-        #vis fn #name<'g #unknown #(, const #ranks: ::core::primitive::usize)*>(#graph_param #(#list),*) -> #ret { #body }
+        #vis #keyword #name<'g #unknown #(, const #ranks: #e::__private::core::primitive::usize)*>(#graph_param #(#list),*) -> #ret { #body }
     }
 }
 
@@ -163,6 +167,7 @@ fn module(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
         ..
     } = signature;
     let program = &cx.program;
+    let (source, e) = (cx.source, cx.source.krate());
     let of = |wanted: Role| {
         params
             .iter()
@@ -173,17 +178,26 @@ fn module(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
 
     let dims = dims(cx, block, signature);
     let outputs = outputs(cx, block, signature);
-    let inputs = record(signature, "Inputs", "What a run is given.", &inputs);
+    let inputs = record(cx, signature, "Inputs", "What a run is given.", &inputs);
     let reader = from_safetensors(cx, signature, &weights);
-    let weights = record(signature, "Weights", "What stays across runs.", &weights);
+    let weights = record(
+        cx,
+        signature,
+        "Weights",
+        "What stays across runs.",
+        &weights,
+    );
     let structs = structs(cx, signature);
 
     let host_list: Vec<_> = hosts
         .iter()
         .map(|host| {
-            let (name, ty) = (&host.ident, host.shape.data(&|_| TokenStream::new()));
+            let (name, ty) = (
+                &host.ident,
+                host.shape.data(source, &|_| TokenStream::new()),
+            );
             let ty = match &host.shape {
-                Shape::Tensor { dtype, .. } => element(*dtype),
+                Shape::Tensor { dtype, .. } => element(source, *dtype),
                 _ => ty,
             };
             quote!(#name: #ty)
@@ -194,28 +208,29 @@ fn module(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
     let docs = format!("The block [`{text}`](fn@{text}) as a program by itself.");
     let types = [&dims, &inputs, &weights, &outputs, &structs].map(|part| &part.inside);
     let impls = [&dims, &inputs, &weights, &outputs, &structs].map(|part| &part.outside);
+    let keyword = rust::keyword("mod", name);
     quote! {
         #cfgs
         #[doc = #docs]
         #[allow(dead_code, non_snake_case, private_interfaces, private_bounds)]
-        #vis mod #name {
+        #vis #keyword #name {
             /// The program's type.
-            #[derive(Debug)]
+            #[derive(#e::__private::core::fmt::Debug)]
             pub enum Model {}
             /// The program's graph, dims symbolic.
-            pub fn graph(#(#host_list),*) -> ::eindecomp::ModelGraph<Model> {
+            pub fn graph(#(#host_list),*) -> #e::ModelGraph<Model> {
                 Model::graph(#(#host_names),*)
             }
             #(#types)*
         }
         #cfgs
         impl #name::Model {
-            fn graph(#(#host_list),*) -> ::eindecomp::ModelGraph<#name::Model> {
-                #program.graph(#text, &[#((#host_texts, ::eindecomp::__private::host(#host_names))),*])
+            fn graph(#(#host_list),*) -> #e::ModelGraph<#name::Model> {
+                #program.graph(#text, &[#((#host_texts, #e::__private::host(#host_names))),*])
             }
         }
         #cfgs
-        impl ::eindecomp::Model for #name::Model {
+        impl #e::Model for #name::Model {
             type Dims = #name::Dims;
             type Inputs = #name::Inputs;
             type Weights = #name::Weights;
@@ -234,6 +249,7 @@ struct Part {
 
 /// A field per dim.
 fn dims(cx: &Context, block: &Block, signature: &Signature) -> Part {
+    let e = cx.source.krate();
     let block_name = &signature.name;
     let mut seen = BTreeSet::new();
     let names: Vec<&ast::Ident> = block
@@ -254,13 +270,17 @@ fn dims(cx: &Context, block: &Block, signature: &Signature) -> Part {
     Part {
         inside: quote! {
             /// Values of the dims.
-            #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-            pub struct Dims { #(#[doc = #docs] pub #idents: ::core::primitive::usize,)* }
+            #[derive(
+                #e::__private::core::clone::Clone, #e::__private::core::marker::Copy,
+                #e::__private::core::fmt::Debug, #e::__private::core::cmp::PartialEq,
+                #e::__private::core::cmp::Eq, #e::__private::core::hash::Hash
+            )]
+            pub struct Dims { #(#[doc = #docs] pub #idents: #e::__private::core::primitive::usize,)* }
         },
         outside: quote! {
-            impl ::eindecomp::Dims for #block_name::Dims {
-                fn values(&self) -> ::std::vec::Vec<(&'static ::core::primitive::str, ::core::primitive::usize)> {
-                    ::std::vec![#((#texts, self.#idents)),*]
+            impl #e::Dims for #block_name::Dims {
+                fn values(&self) -> #e::__private::std::vec::Vec<(&'static #e::__private::core::primitive::str, #e::__private::core::primitive::usize)> {
+                    #e::__private::std::vec![#((#texts, self.#idents)),*]
                 }
             }
         },
@@ -268,32 +288,39 @@ fn dims(cx: &Context, block: &Block, signature: &Signature) -> Part {
 }
 
 /// A struct with a field per parameter.
-fn record(signature: &Signature, kind: &str, docs: &str, members: &[&Member]) -> Part {
+fn record(
+    cx: &Context,
+    signature: &Signature,
+    kind: &str,
+    docs: &str,
+    members: &[&Member],
+) -> Part {
+    let (source, e) = (cx.source, cx.source.krate());
     let (block, kind) = (&signature.name, format_ident!("{kind}"));
     let idents = members.iter().map(|m| &m.ident);
     let types = members.iter().map(|m| {
-        m.shape.data(&|name| {
+        m.shape.data(source, &|name| {
             let name = rust::word(name.as_str(), Span::call_site());
             quote!(<Model as Structs>::#name)
         })
     });
     let member_docs = members.iter().map(|m| m.docs());
-    let pack = members.iter().map(|m| m.pack());
+    let pack = members.iter().map(|m| m.pack(source));
     let packer = (!members.is_empty()).then(|| {
         quote! {
-            let packer = &mut ::eindecomp::__private::Packer::new(tensors);
+            let packer = &mut #e::__private::Packer::new(tensors);
         }
     });
     Part {
         inside: quote! {
             #[doc = #docs]
-            #[derive(Clone, Debug)]
+            #[derive(#e::__private::core::clone::Clone, #e::__private::core::fmt::Debug)]
             pub struct #kind { #(#member_docs pub #idents: #types,)* }
         },
         outside: quote! {
             #[allow(unused_variables)]
-            impl ::eindecomp::Pack for #block::#kind {
-                fn pack(self, tensors: &mut ::eindecomp::Tensors) { #packer #(#pack)* }
+            impl #e::Pack for #block::#kind {
+                fn pack(self, tensors: &mut #e::Tensors) { #packer #(#pack)* }
             }
         },
     }
@@ -305,6 +332,7 @@ fn from_safetensors(cx: &Context, signature: &Signature, weights: &[&Member]) ->
         return TokenStream::new();
     }
     let Signature { name, cfgs, .. } = signature;
+    let e = cx.source.krate();
     let take = weights.iter().map(|weight| weight.take(cx.source));
     quote! {
         #cfgs
@@ -315,9 +343,9 @@ fn from_safetensors(cx: &Context, signature: &Signature, weights: &[&Member]) ->
             /// # Errors
             /// The file cannot be read; or every tensor that is missing or of another type.
             pub fn from_safetensors(
-                path: impl ::core::convert::AsRef<::std::path::Path>,
-            ) -> ::core::result::Result<Self, ::eindecomp::Error> {
-                let mut reader = ::eindecomp::__private::Reader::open(path)?;
+                path: impl #e::__private::core::convert::AsRef<#e::__private::std::path::Path>,
+            ) -> #e::__private::core::result::Result<Self, #e::Error> {
+                let mut reader = #e::__private::Reader::open(path)?;
                 let weights = #name::Weights { #(#take,)* };
                 reader.finish(weights)
             }
@@ -327,6 +355,7 @@ fn from_safetensors(cx: &Context, signature: &Signature, weights: &[&Member]) ->
 
 /// A field per result.
 fn outputs(cx: &Context, block: &Block, signature: &Signature) -> Part {
+    let e = cx.source.krate();
     let name = &signature.name;
     let names = block.result.iter().flat_map(|result| &result.names);
     let mut seen = BTreeSet::new();
@@ -336,19 +365,19 @@ fn outputs(cx: &Context, block: &Block, signature: &Signature) -> Part {
         .filter_map(|(name, ty)| Member::read(cx.source, &cx.structs, name, &[], ty))
         .collect();
     let list: Vec<&Member> = results.iter().collect();
-    let mut part = record(signature, "Outputs", "What a run gives.", &list);
+    let mut part = record(cx, signature, "Outputs", "What a run gives.", &list);
     let inside = part.inside;
-    part.inside = quote!(#[derive(Default)] #inside);
+    part.inside = quote!(#[derive(#e::__private::core::default::Default)] #inside);
     let (idents, texts) = (
         results.iter().map(|r| &r.ident),
         results.iter().map(|r| r.name.as_str()),
     );
     part.outside.extend(quote! {
-        impl ::eindecomp::Unpack for #name::Outputs {
+        impl #e::Unpack for #name::Outputs {
             fn unpack(
-                tensors: &mut ::eindecomp::Tensors,
-            ) -> ::core::result::Result<Self, ::eindecomp::Error> {
-                ::core::result::Result::Ok(#name::Outputs { #(#idents: tensors.take(#texts)?,)* })
+                tensors: &mut #e::Tensors,
+            ) -> #e::__private::core::result::Result<Self, #e::Error> {
+                #e::__private::core::result::Result::Ok(#name::Outputs { #(#idents: tensors.take(#texts)?,)* })
             }
         }
     });

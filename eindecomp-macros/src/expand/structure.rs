@@ -10,6 +10,7 @@ use crate::shape::{Member, handles_of, local, once};
 
 pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
     let source = cx.source;
+    let e = source.krate();
     let head = &structure.head;
     let name = rust::ident(source, &head.name);
     let (attrs, cfgs) = (
@@ -24,12 +25,12 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
     let docs: Vec<_> = fields.iter().map(Member::docs).collect();
 
     let data = fields.iter().map(|f| {
-        f.shape.data(&|name| {
+        f.shape.data(source, &|name| {
             let name = rust::ident(source, name);
             quote!(#name)
         })
     });
-    let pack = fields.iter().map(Member::pack);
+    let pack = fields.iter().map(|f| f.pack(source));
     let take = fields.iter().map(|f| f.take(source));
 
     let handles = handles_of(&name);
@@ -39,7 +40,7 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
     let marker = fields.is_empty().then(|| {
         quote! {
             #[doc(hidden)]
-            pub graph: ::core::marker::PhantomData<&'g ::eindecomp::Graph>,
+            pub graph: #e::__private::core::marker::PhantomData<&'g #e::Graph>,
         }
     });
     let handle = fields.iter().map(|f| f.shape.handles(source, &life));
@@ -48,31 +49,35 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
         f.give(source, local!(self.#ident))
     });
     let give = local! {
-        fn give(self, args: &mut ::eindecomp::__private::Args<'g>) -> ::eindecomp::__private::Arg {
-            ::eindecomp::__private::Arg::Struct(::std::vec![#(#give),*])
+        fn give(self, args: &mut #e::__private::Args<'g>) -> #e::__private::Arg {
+            #e::__private::Arg::Struct(#e::__private::std::vec![#(#give),*])
         }
     };
+    let keyword = rust::keyword("struct", &name);
     quote! {
         #attrs
-        #[derive(Clone, Debug)]
+        #[derive(#e::__private::core::clone::Clone, #e::__private::core::fmt::Debug)]
         #[allow(dead_code, non_snake_case)]
-        #vis struct #name { #(#docs pub #idents: #data,)* }
+        #vis #keyword #name { #(#docs pub #idents: #data,)* }
 
         #cfgs
         #[allow(unused_variables)]
-        impl ::eindecomp::__private::Fields for #name {
-            fn pack(self, packer: &mut ::eindecomp::__private::Packer<'_>) { #(#pack)* }
-            fn take(reader: &mut ::eindecomp::__private::Reader) -> Self { #name { #(#take,)* } }
+        impl #e::__private::Fields for #name {
+            fn pack(self, packer: &mut #e::__private::Packer<'_>) { #(#pack)* }
+            fn take(reader: &mut #e::__private::Reader) -> Self { #name { #(#take,)* } }
         }
 
         #cfgs
         #[doc = #handle_docs]
-        #[derive(Clone, Copy, Debug)]
+        #[derive(
+            #e::__private::core::clone::Clone, #e::__private::core::marker::Copy,
+            #e::__private::core::fmt::Debug
+        )]
         #[allow(dead_code, non_snake_case)]
-        #vis struct #handles<'g> { #(#docs pub #idents: #handle,)* #marker }
+        #vis #keyword #handles<'g> { #(#docs pub #idents: #handle,)* #marker }
 
         #cfgs
         #[allow(unused_variables)]
-        impl<'g> ::eindecomp::__private::Handles<'g> for #handles<'g> { #give }
+        impl<'g> #e::__private::Handles<'g> for #handles<'g> { #give }
     }
 }
