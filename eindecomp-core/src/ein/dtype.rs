@@ -81,6 +81,17 @@ impl DType {
         matches!(self, DType::I64 | DType::I32 | DType::U32 | DType::U8)
     }
 
+    /// Can it store the integer as it is? Of integer types; no other one can.
+    pub fn holds(self, n: i64) -> bool {
+        match self {
+            DType::I64 => true,
+            DType::I32 => i32::try_from(n).is_ok(),
+            DType::U32 => u32::try_from(n).is_ok(),
+            DType::U8 => u8::try_from(n).is_ok(),
+            _ => false,
+        }
+    }
+
     /// Does every value of `self` have an equal value in `to`?
     pub fn widens_to(self, to: DType) -> bool {
         use DType::*;
@@ -158,30 +169,6 @@ impl Value {
             Value::Float(x) => x != 0.0,
             Value::Int(x) => x != 0,
             Value::Bool(b) => b,
-        }
-    }
-
-    /// Rounded into `dtype` and widened again, as a store and a load would do.
-    pub fn cast(self, dtype: DType) -> Value {
-        match dtype {
-            DType::F64 => Value::Float(self.as_f64()),
-            DType::F32 => Value::Float(self.as_f64() as f32 as f64),
-            DType::BF16 => Value::Float(half::bf16::from_f64(self.as_f64()).to_f64()),
-            DType::F16 => Value::Float(half::f16::from_f64(self.as_f64()).to_f64()),
-            DType::I64 => Value::Int(self.as_i64()),
-            DType::I32 => Value::Int(match self {
-                Value::Float(x) => x as i32 as i64,
-                v => v.as_i64() as i32 as i64,
-            }),
-            DType::U32 => Value::Int(match self {
-                Value::Float(x) => x as u32 as i64,
-                v => v.as_i64() as u32 as i64,
-            }),
-            DType::U8 => Value::Int(match self {
-                Value::Float(x) => x as u8 as i64,
-                v => v.as_i64() as u8 as i64,
-            }),
-            DType::Bool => Value::Bool(self.as_bool()),
         }
     }
 

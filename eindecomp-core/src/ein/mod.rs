@@ -8,6 +8,8 @@ pub mod scalar;
 #[cfg(feature = "plan")]
 pub mod access;
 #[cfg(feature = "plan")]
+mod cast;
+#[cfg(feature = "plan")]
 pub mod einsum;
 #[cfg(feature = "plan")]
 pub mod expr;

@@ -42,7 +42,7 @@ pub(super) fn fix(e: &mut Expr, dtype: DType, errors: &mut Vec<Diag>) -> Option<
             if dtype == DType::Bool {
                 return mismatch(e, "an integer", dtype, errors);
             }
-            if Value::Int(*n).cast(dtype) != Value::Int(*n) {
+            if !dtype.holds(*n) {
                 let text = format!("the literal `{n}` does not fit {dtype}");
                 errors.push(Diag::new(Code::Literal, e.span, text));
                 return None;
