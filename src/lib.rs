@@ -5,6 +5,7 @@ mod cache;
 mod error;
 mod fields;
 mod handle;
+mod message;
 mod model;
 mod program;
 mod session;
@@ -43,18 +44,13 @@ macro_rules! ein {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::fields::{Args, Fields, Handles, Packer, Reader, host};
+    pub use crate::message::{Message, error};
     pub use crate::source::Source;
     pub use eindecomp_core::graph::from_syntax::Arg;
     pub use eindecomp_macros::ein;
     // Whatever the user's `core` and `std` are.
     pub extern crate core;
     pub extern crate std;
-
-    /// Fails the evaluation of a const, which is how an error of `ein!` shows two places.
-    #[track_caller]
-    pub const fn error(message: &str) -> ! {
-        panic!("{}", message)
-    }
 }
 
 /// The candidate that differs least from `name`, if it is near enough to be a slip.

@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 mod expand;
+mod obligations;
 mod report;
 mod rust;
 mod shape;
@@ -10,6 +11,7 @@ mod tokens;
 
 use eindecomp_core::syntax::{check, parse};
 use proc_macro2::{TokenStream, TokenTree};
+use quote::quote;
 
 /// What `eindecomp::ein!` hands over: the path of `eindecomp`, then the program in braces.
 #[proc_macro]
@@ -35,7 +37,14 @@ fn run(input: TokenStream) -> TokenStream {
     let mut out = report::errors(&source, &errors);
     if errors.is_empty() {
         out.extend(report::warnings(&source, &checked));
-        out.extend(report::obligations(&source, &checked));
+        let consts = expand::consts(&checked);
+        let value = |symbol: &str| {
+            let path = rust::path(&source, consts.get(symbol)?);
+            Some(quote!(((#path) as __ein::core::primitive::i64)))
+        };
+        out.extend(obligations::obligations(&source, &checked, &value, &|_| {
+            true
+        }));
     }
     out.extend(expand::expand(&source, &program, &checked));
     out

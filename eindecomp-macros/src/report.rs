@@ -2,16 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use eindecomp_core::ein::Dim;
-use eindecomp_core::ein::dim::Atom;
 use eindecomp_core::syntax::ast::{self, DimKind, Item, Path, Program, TypeKind};
-use eindecomp_core::syntax::check::{Checked, Clause, Origin};
+use eindecomp_core::syntax::check::Checked;
 use eindecomp_core::syntax::{Code, Diag, Span};
-use proc_macro2::{Ident, Literal, TokenStream};
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
-use crate::expand::consts;
-use crate::rust;
 use crate::tokens::Source;
 
 /// What to emit for errors, in order of their place: one that has one place as a
@@ -32,34 +28,26 @@ fn message(diag: &Diag) -> String {
 }
 
 /// The line that names a code's page.
-fn docs(code: Code) -> String {
+pub fn docs(code: Code) -> String {
     format!("\ndocs: eindecomp::errors::{code}")
 }
 
 fn error(source: &Source, diag: &Diag) -> TokenStream {
     let text = message(diag);
-    match &diag.secondary {
-        None => {
-            let (start, end) = source.ends(diag.primary);
-            // By an absolute path, which is resolved at once, so that errors stay in order.
-            let path = quote_spanned!(start=> ::core::compile_error);
-            let text = quote_spanned!(end=> { #text });
-            quote!(#path ! #text)
-        }
-        Some((place, note)) => {
-            let (start, end) = source.ends(diag.primary);
-            // The name shows in the compiler's note, so it is the note.
-            let name = Ident::new(&snake(note), start);
-            let body = fail(source, *place, &text);
-            let args = quote_spanned!(end=> ());
-            failing(source, quote!(const fn #name() { #body } #name #args))
-        }
+    if diag.secondary.is_some() {
+        let message = quote!(__ein::Message::new(#text));
+        return failing(source, two_places(source, diag, message));
     }
+    let (start, end) = source.ends(diag.primary);
+    // By an absolute path, which is resolved at once, so that errors stay in order.
+    let path = quote_spanned!(start=> ::core::compile_error);
+    let text = quote_spanned!(end=> { #text });
+    quote!(#path ! #text)
 }
 
-/// A const that fails; in it, `__ein` is what stands behind the façade, so that the path of a
-/// failing call can carry the user's place.
-fn failing(source: &Source, body: TokenStream) -> TokenStream {
+/// A const that fails where `body` does; in it, `__ein` is what stands behind the façade, so that
+/// the path of a failing call can carry the user's place.
+pub fn failing(source: &Source, body: TokenStream) -> TokenStream {
     let e = source.krate();
     quote! {
         const _: () = {
@@ -70,12 +58,30 @@ fn failing(source: &Source, body: TokenStream) -> TokenStream {
     }
 }
 
-/// A call on the tokens of `span` that ends the evaluation with `text`.
-fn fail(source: &Source, span: Span, text: &str) -> TokenStream {
+/// A call that ends the evaluation with `message`, on the places of `diag`.
+pub fn two_places(source: &Source, diag: &Diag, message: TokenStream) -> TokenStream {
+    let fail = quote!(__ein::error);
+    let Some((place, note)) = &diag.secondary else {
+        return call(source, diag.primary, fail, message);
+    };
+    let (start, _) = source.ends(diag.primary);
+    // The name shows in the compiler's note, so it is the note.
+    let name = Ident::new(&snake(note), start);
+    let body = call(source, *place, fail, quote!(message));
+    let here = call(source, diag.primary, quote!(#name), message);
+    quote!(const fn #name(message: __ein::Message<'_>) { #body } #here)
+}
+
+/// `path(args)` whose ends stand on the ends of `span`.
+fn call(source: &Source, span: Span, path: TokenStream, args: TokenStream) -> TokenStream {
     let (start, end) = source.ends(span);
-    let path = quote_spanned!(start=> __ein::error);
-    let args = quote_spanned!(end=> (#text));
-    quote!(#path #args)
+    let path = path.into_iter().map(|mut tree| {
+        tree.set_span(start);
+        tree
+    });
+    let mut args = Group::new(Delimiter::Parenthesis, args);
+    args.set_span(end);
+    path.chain([TokenTree::from(args)]).collect()
 }
 
 /// The blocks called that stand in another `ein!`.
@@ -132,67 +138,6 @@ pub fn warnings(source: &Source, checked: &Checked) -> TokenStream {
         .collect()
 }
 
-/// What must hold of Rust consts, for rustc to evaluate.
-pub fn obligations(source: &Source, checked: &Checked) -> TokenStream {
-    let consts = consts(checked);
-    let dim = |dim: &Dim| value(source, dim, &|name| consts.get(name).copied());
-    let clauses = checked.blocks.iter().flat_map(|block| &block.obligations);
-    let mut seen = BTreeSet::new();
-    clauses
-        .filter(|clause| seen.insert((clause.span, clause.to_string())))
-        .filter_map(|clause| {
-            let (left, right) = (dim(&clause.left)?, dim(&clause.right)?);
-            let op: TokenStream = clause.cmp.symbol().parse().ok()?;
-            let (code, origin) = (code(clause), &clause.origin);
-            let docs = docs(code);
-            let text = format!("{code}: `{clause}` does not hold: {origin}{docs}");
-            let fail = fail(source, clause.span, &text);
-            Some(failing(source, quote!(if !(#left #op #right) { #fail })))
-        })
-        .collect()
-}
-
-fn code(clause: &Clause) -> Code {
-    match clause.origin {
-        Origin::Declared => Code::ClauseFalse,
-        Origin::Divisor | Origin::Extent => Code::Extent,
-        Origin::Access(_) => Code::OutOfRange,
-        Origin::Equal(_) => Code::UnprovenExtent,
-    }
-}
-
-/// A polynomial over Rust consts as an `i64` expression; `None` if it has another symbol.
-fn value<'a>(
-    source: &Source,
-    dim: &Dim,
-    path: &dyn Fn(&str) -> Option<&'a Path>,
-) -> Option<TokenStream> {
-    let mut sum = quote!(0i64);
-    for (atoms, coefficient) in dim.terms() {
-        let coefficient = Literal::i64_suffixed(coefficient);
-        let mut product = quote!(#coefficient);
-        for atom in atoms {
-            let factor = match atom {
-                Atom::Sym(name) => {
-                    let path = rust::path(source, path(name)?);
-                    quote!(((#path) as __ein::core::primitive::i64))
-                }
-                Atom::Div(a, b) => {
-                    let (a, b) = (value(source, a, path)?, value(source, b, path)?);
-                    quote!((#a).div_euclid(#b))
-                }
-                Atom::Rem(a, b) => {
-                    let (a, b) = (value(source, a, path)?, value(source, b, path)?);
-                    quote!((#a).rem_euclid(#b))
-                }
-            };
-            product = quote!(#product * #factor);
-        }
-        sum = quote!(#sum + #product);
-    }
-    Some(quote!((#sum)))
-}
-
 /// A note as an identifier: `index k is 512 here` → `index_k_is_512_here`.
 fn snake(note: &str) -> String {
     let mut name = String::new();
@@ -239,7 +184,7 @@ mod tests {
             .secondary(Span::new(0, 1), "`k` is 512 here");
         let text = emitted(&[diag, Diag::new(Code::Syntax, Span::new(0, 1), "y")]);
         assert!(text.contains("use ed :: __private as __ein ;"), "{text}");
-        let call = "const fn k_is_512_here () { __ein :: error";
+        let call = "const fn k_is_512_here (message : __ein :: Message < '_ >) { __ein :: error (message) }";
         assert!(text.contains(call), "{text}");
         assert_eq!(text.matches("compile_error").count(), 1, "{text}");
     }

@@ -359,7 +359,8 @@ impl<'a> Lower<'a, '_> {
         for (slot, arg) in frame.vars.iter_mut().zip(args) {
             *slot = Some(arg);
         }
-        for clause in block.obligations.iter().chain(&block.clauses) {
+        let obligations = block.obligations.iter().map(|o| &o.clause);
+        for clause in obligations.chain(&block.clauses) {
             if let Err(error) = self.clause(&frame, clause) {
                 errors.push(error);
             }

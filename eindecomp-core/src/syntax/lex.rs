@@ -5,18 +5,24 @@ use super::token::{Builder, Delim, Span, TokenBuffer};
 
 /// Reads a text; spans are byte offsets. Problems are reported and reading goes on.
 pub fn lex(source: &str) -> (TokenBuffer, Vec<Diag>) {
+    lex_at(source, 0)
+}
+
+/// [`lex`], every span shifted by `base`.
+pub fn lex_at(source: &str, base: u32) -> (TokenBuffer, Vec<Diag>) {
     // Spans are u32, so a longer text is refused rather than mislabelled.
-    if u32::try_from(source.len()).is_err() {
+    let end = u32::try_from(source.len()).ok();
+    let Some(end) = end.and_then(|end| end.checked_add(base)) else {
         let diag = Diag::new(Code::Syntax, Span::default(), "the text is over 4 GiB");
         return (TokenBuffer::default(), vec![diag]);
-    }
+    };
     let mut lexer = Lexer {
         source,
+        base,
         at: 0,
         out: Builder::new(),
     };
     while lexer.token() {}
-    let end = source.len() as u32;
     lexer.out.finish(Span::new(end, end))
 }
 
@@ -32,6 +38,7 @@ fn is_continue(ch: char) -> bool {
 
 struct Lexer<'a> {
     source: &'a str,
+    base: u32,
     at: usize,
     out: Builder,
 }
@@ -51,7 +58,11 @@ impl<'a> Lexer<'a> {
     }
 
     fn since(&self, start: usize) -> Span {
-        Span::new(start as u32, self.at as u32)
+        self.span(start, self.at)
+    }
+
+    fn span(&self, start: usize, end: usize) -> Span {
+        Span::new(self.base + start as u32, self.base + end as u32)
     }
 
     /// Reads one token or gap; false at the end.
@@ -136,7 +147,7 @@ impl<'a> Lexer<'a> {
             } else if let Some(ch) = rest.chars().next() {
                 self.at += ch.len_utf8();
             } else {
-                let open = Span::new(start as u32, start as u32 + 2);
+                let open = self.span(start, start + 2);
                 self.out.error(Diag::new(
                     Code::Syntax,
                     open,
@@ -215,7 +226,7 @@ impl<'a> Lexer<'a> {
     }
 
     fn open_string(&mut self, start: usize) {
-        let quote = Span::new(start as u32, start as u32 + 1);
+        let quote = self.span(start, start + 1);
         self.out.error(Diag::new(
             Code::Syntax,
             quote,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use super::ast::{Item, Program};
 use super::diag::Diag;
-use super::lex::lex;
+use super::lex::lex_at;
 use super::token::{Tok, TokenBuffer};
 
 /// Brackets, branches and prefix operators may nest this deep.
@@ -45,7 +45,12 @@ pub fn parse(tokens: TokenBuffer) -> (Program, Vec<Diag>) {
 
 /// Reads a program from text; spans are byte offsets.
 pub fn parse_text(source: &str) -> (Program, Vec<Diag>) {
-    let (tokens, mut diags) = lex(source);
+    parse_text_at(source, 0)
+}
+
+/// [`parse_text`], every span shifted by `base`.
+pub fn parse_text_at(source: &str, base: u32) -> (Program, Vec<Diag>) {
+    let (tokens, mut diags) = lex_at(source, base);
     let (program, more) = parse(tokens);
     diags.extend(more);
     diags.sort_by_key(|diag| diag.primary);

@@ -7,9 +7,10 @@ use super::names::nearest;
 use super::prove::{Equality, Facts};
 use super::rank;
 use super::tree::{
-    Block, Body, Checked, Clause, Origin, ParamRole, Place, Stmt, Type, Var, VarId, Warning,
+    Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, StructType, Type,
+    Var, VarId, Warning,
 };
-use super::types::{DimScope, resolve};
+use super::types::{Declared, DimScope, resolve};
 use crate::ein::Dim;
 use crate::syntax::ast::{self, CmpOp, Ident, Item, RType};
 use crate::syntax::diag::{Code, Diag};
@@ -19,8 +20,8 @@ use crate::syntax::token::Span;
 pub(super) struct Items<'a> {
     /// Structs and the signatures of blocks.
     pub(super) checked: &'a Checked,
-    /// Structs as written.
-    pub(super) structs: BTreeMap<&'a str, &'a ast::Struct>,
+    /// Structs as written, and other programs.
+    pub(super) declared: &'a Declared<'a>,
     /// Scalar functions.
     pub(super) scalars: BTreeMap<&'a str, &'a ast::ScalarFn>,
     /// Every block, those with a broken signature too.
@@ -28,20 +29,23 @@ pub(super) struct Items<'a> {
 }
 
 impl<'a> Items<'a> {
-    pub(super) fn of(program: &'a ast::Program, checked: &'a Checked) -> Items<'a> {
+    pub(super) fn of(
+        program: &'a ast::Program,
+        declared: &'a Declared<'a>,
+        checked: &'a Checked,
+    ) -> Items<'a> {
         let mut items = Items {
             checked,
-            structs: BTreeMap::new(),
+            declared,
             scalars: BTreeMap::new(),
             blocks: BTreeSet::new(),
         };
         for item in &program.items {
             let name = item.head().name.as_str();
             match item {
-                Item::Struct(s) => drop(items.structs.insert(name, s)),
                 Item::ScalarFn(f) => drop(items.scalars.insert(name, f)),
                 Item::Block(_) => drop(items.blocks.insert(rank::base(name))),
-                Item::Agg(_) | Item::Extern(_) => {}
+                Item::Struct(_) | Item::Agg(_) | Item::Extern(_) => {}
             }
         }
         items
@@ -165,6 +169,19 @@ impl BodyCx<'_> {
 
     /// Adds an implicit clause where it does not follow; over consts it is an obligation.
     pub(super) fn require(&mut self, clause: Clause) {
+        let (code, text) = match &clause.origin {
+            Origin::Declared => (Code::ClauseFalse, "a `where` clause does not hold".into()),
+            Origin::Divisor => (Code::Extent, "a divisor is below 1".into()),
+            Origin::Extent => (Code::Extent, "an extent is negative".into()),
+            Origin::Access(access) => (Code::OutOfRange, format!("`{access}` leaves its axis")),
+            Origin::Equal(what) => (Code::ExtentMismatch, format!("{what}, which fails")),
+        };
+        let diag = Diag::new(code, clause.span, text);
+        self.require_or(clause, diag);
+    }
+
+    /// [`BodyCx::require`], `diag` being the error if it is over consts and does not hold.
+    pub(super) fn require_or(&mut self, clause: Clause, diag: Diag) {
         if self.facts.holds(&clause.left, clause.cmp, &clause.right) {
             return;
         }
@@ -180,29 +197,39 @@ impl BodyCx<'_> {
         }
         self.facts.assume(&clause.left, clause.cmp, &clause.right);
         if self.dims.only_consts(&(&clause.left - &clause.right)) {
-            if !self.block.obligations.contains(&clause) {
-                self.block.obligations.push(clause);
+            let obligation = Obligation { clause, diag };
+            if !self.block.obligations.contains(&obligation) {
+                self.block.obligations.push(obligation);
             }
         } else if !self.block.clauses.contains(&clause) {
             self.block.clauses.push(clause);
         }
     }
 
-    /// Are the two extents equal? Over consts alone that becomes an obligation.
-    pub(super) fn equal(&mut self, a: &Dim, b: &Dim, what: &str, span: Span) -> Equality {
+    /// Are the two extents equal? Over consts alone that becomes an obligation, `diag` being the
+    /// error if they are not.
+    pub(super) fn equal(
+        &mut self,
+        a: &Dim,
+        b: &Dim,
+        what: &str,
+        diag: impl FnOnce() -> Diag,
+    ) -> Equality {
         let answer = self.facts.equality(a, b);
         if matches!(answer, Equality::Unknown)
             && self.dims.only_consts(&self.facts.normal(&(a - b)))
         {
             let (left, right) = (a.clone(), b.clone());
             let (cmp, origin) = (CmpOp::Eq, Origin::Equal(what.into()));
-            self.require(Clause {
+            let diag = diag();
+            let clause = Clause {
                 left,
                 cmp,
                 right,
                 origin,
-                span,
-            });
+                span: diag.primary,
+            };
+            self.require_or(clause, diag);
             return Equality::Equal;
         }
         answer
@@ -277,7 +304,9 @@ impl BodyCx<'_> {
                 _ => None,
             };
             let Some(found) = found else {
-                self.errors.push(self.no_field(&ty, field));
+                if !self.is_unseen(&ty) {
+                    self.errors.push(self.no_field(&ty, field));
+                }
                 return None;
             };
             if let Type::Struct(s) = &ty
@@ -289,6 +318,12 @@ impl BodyCx<'_> {
             fields.push(field.name.clone());
         }
         Some(Place { var, fields, ty })
+    }
+
+    /// A struct of another program that is not known yet?
+    fn is_unseen(&self, ty: &Type) -> bool {
+        let of_another = |s: &StructType| self.items.checked.structure(&s.name).is_none();
+        matches!(ty, Type::Struct(s) if of_another(s) && !self.items.declared.structs.contains_key(&*s.name))
     }
 
     fn no_field(&self, ty: &Type, field: &Ident) -> Diag {
@@ -316,46 +351,50 @@ impl BodyCx<'_> {
         let types: Vec<Option<Type>> = ty
             .types
             .iter()
-            .map(|t| resolve(t, &mut self.dims, &self.items.structs, &mut self.errors))
+            .map(|t| resolve(t, &mut self.dims, self.items.declared, &mut self.errors))
             .collect();
         types.into_iter().collect()
     }
 
-    /// Reports a declared type that is not the one found.
+    /// Reports a declared type that is not the one found; `place` is where that stands.
     pub(super) fn same_types(
         &mut self,
         declared: &[Type],
         found: &[Type],
         span: Span,
         code: Code,
+        place: Option<(Span, &str)>,
     ) -> Option<()> {
+        let show = |types: &[Type]| match types {
+            [one] => format!("`{one}`"),
+            many => format!("`({})`", super::tree::listed(many)),
+        };
+        let text = format!(
+            "{} is declared, but the value is {}",
+            show(declared),
+            show(found)
+        );
+        let mut diag = Diag::new(code, span, text);
+        if let Some((place, note)) = place {
+            diag = diag.secondary(place, note);
+        }
         let equal = declared.len() == found.len()
             && declared
                 .iter()
                 .zip(found)
-                .all(|(a, b)| self.same_type(a, b, span));
+                .all(|(a, b)| self.same_type(a, b, &diag));
         if !equal {
-            let show = |types: &[Type]| match types {
-                [one] => format!("`{one}`"),
-                many => format!("`({})`", super::tree::listed(many)),
-            };
-            let text = format!(
-                "{} is declared, but the value is {}",
-                show(declared),
-                show(found)
-            );
-            self.errors.push(Diag::new(code, span, text));
+            self.errors.push(diag);
         }
         equal.then_some(())
     }
 
-    /// Equal element types and provably equal extents?
-    pub(super) fn same_type(&mut self, a: &Type, b: &Type, span: Span) -> bool {
+    /// Equal element types and provably equal extents? `diag` is the error if they are not, should
+    /// that depend on consts.
+    pub(super) fn same_type(&mut self, a: &Type, b: &Type, diag: &Diag) -> bool {
         let mut dims = |a: &Dim, b: &Dim| {
-            matches!(
-                self.equal(a, b, "the extents of one axis", span),
-                Equality::Equal
-            )
+            let answer = self.equal(a, b, "the extents of one axis", || diag.clone());
+            matches!(answer, Equality::Equal)
         };
         match (a, b) {
             (Type::Tensor(a), Type::Tensor(b)) => {
@@ -366,7 +405,7 @@ impl BodyCx<'_> {
             (Type::Struct(a), Type::Struct(b)) => {
                 a.name == b.name && a.args.iter().zip(&b.args).all(|(a, b)| dims(a, b))
             }
-            (Type::Array(a, n), Type::Array(b, m)) => dims(n, m) && self.same_type(a, b, span),
+            (Type::Array(a, n), Type::Array(b, m)) => dims(n, m) && self.same_type(a, b, diag),
             _ => false,
         }
     }

@@ -20,7 +20,13 @@ use crate::syntax::diag::{Code, Diag};
 use crate::syntax::token::Span;
 
 /// A callee with its arguments, and the types of its results.
-type Made = (Callee, Vec<Argument>, Vec<Type>);
+struct Made {
+    callee: Callee,
+    args: Vec<Argument>,
+    results: Vec<Type>,
+    /// Where the results are declared, if that is known.
+    declared: Option<Span>,
+}
 
 impl BodyCx<'_> {
     /// `let y: T = f(x);`
@@ -34,8 +40,8 @@ impl BodyCx<'_> {
         span: Span,
     ) -> Option<Stmt> {
         let name = path.to_string();
-        let local = self.items.blocks.contains(&*name);
-        if !local && self.is_function(&name) {
+        let (local, other) = (self.is_local(&name), self.is_other(&name));
+        if !local && !other && self.is_function(&name) {
             let text = format!("`{}` needs its indices on the left", pat.names[0]);
             let diag = Diag::new(Code::Pattern, pat.span, text);
             let help = format!(
@@ -45,24 +51,43 @@ impl BodyCx<'_> {
             self.errors.push(diag.help(help));
             return None;
         }
-        if !local && ty.is_none() {
-            self.errors.push(self.unknown_block(path));
+        if !local && !other && ty.is_none() {
+            let elsewhere = path.as_ident().is_none();
+            if !(elsewhere && self.items.declared.others.is_open()) {
+                self.errors.push(self.unknown_block(path));
+            }
             return None;
         }
         let annotated = match ty {
             None => None,
             Some(ty) => Some((self.annotation(ty)?, ty.span)),
         };
-        let (callee, args, results) = if local {
-            let made = self.local_call(&name, path, args)?;
-            if let Some((declared, at)) = &annotated {
-                self.same_types(declared, &made.2, *at, Code::CallAnnotation)?;
+        let mut made = if local || other {
+            let made = self.seen_call(&name, path, args)?;
+            match &annotated {
+                Some((declared, at)) => {
+                    let place = made.declared.map(|place| (place, "declared here"));
+                    self.same_types(declared, &made.results, *at, Code::CallAnnotation, place)?;
+                }
+                None if local => {}
+                None => {
+                    self.errors.push(self.unannotated(pat, path, &made.results));
+                    return None;
+                }
             }
             made
         } else {
-            let (results, at) = annotated?;
-            self.foreign_call(path, args, results, at)?
+            self.unseen_call(path, args, annotated.clone()?)?
         };
+        if other && let Some((declared, _)) = annotated {
+            made.results = declared;
+        }
+        let Made {
+            callee,
+            args,
+            results,
+            ..
+        } = made;
         if results.len() != pat.names.len() {
             let text = format!(
                 "`{name}` has {}, but {} bound",
@@ -111,15 +136,21 @@ impl BodyCx<'_> {
             .iter()
             .map(|v: &VarId| self.vars[v.at()].ty.clone())
             .collect();
-        let (callee, args, results) = if self.items.blocks.contains(&*name) {
-            self.local_call(&name, path, args)?
+        let made = if self.is_local(&name) || self.is_other(&name) {
+            self.seen_call(&name, path, args)?
         } else if self.is_function(&name) {
             self.errors.push(self.unknown_block(path));
             return None;
         } else {
             let at = targets.iter().map(|t| t.span).reduce(Span::join)?;
-            self.foreign_call(path, args, carried.clone()?, at)?
+            self.unseen_call(path, args, (carried.clone()?, at))?
         };
+        let Made {
+            callee,
+            args,
+            results,
+            ..
+        } = made;
         let carried = carried?;
         if results.len() != carried.len() {
             let text = format!(
@@ -131,12 +162,12 @@ impl BodyCx<'_> {
             return None;
         }
         for ((var, old), new) in vars.iter().zip(&carried).zip(&results) {
-            if !self.same_type(old, new, path.span) {
-                let known = &self.vars[var.at()];
-                let text = format!("`{}` is `{old}`, but would become `{new}`", known.name);
-                let diag = Diag::new(Code::CarriedType, path.span, text);
-                self.errors
-                    .push(diag.secondary(known.span, "declared here"));
+            let known = &self.vars[var.at()];
+            let text = format!("`{}` is `{old}`, but would become `{new}`", known.name);
+            let diag = Diag::new(Code::CarriedType, path.span, text)
+                .secondary(known.span, "declared here");
+            if !self.same_type(old, new, &diag) {
+                self.errors.push(diag);
                 return None;
             }
         }
@@ -147,6 +178,32 @@ impl BodyCx<'_> {
             args,
             span,
         }))
+    }
+
+    fn is_local(&self, name: &str) -> bool {
+        self.items.blocks.contains(name)
+    }
+
+    /// A block of another program whose signature is known?
+    fn is_other(&self, name: &str) -> bool {
+        self.items.declared.others.block(name).is_some()
+    }
+
+    /// The refusal of a call of another program's block whose result has no type.
+    fn unannotated(&self, pat: &Pattern, path: &ast::Path, results: &[Type]) -> Diag {
+        let text = format!("`{path}` stands in another `ein!`, so its result needs a type here");
+        let diag = Diag::new(Code::CallAnnotation, pat.span, text);
+        // The other program's consts have no name here.
+        let others = self.items.declared.others;
+        let dims = results.iter().flat_map(Type::dims).flat_map(Dim::symbols);
+        if dims.into_iter().any(|s| others.const_place(&s).is_some()) {
+            return diag.help(format!("`let {pat}: … = {path}(…);`"));
+        }
+        let types = match results {
+            [one] => one.to_string(),
+            many => format!("({})", super::tree::listed(many)),
+        };
+        diag.help(format!("`let {pat}: {types} = {path}(…);`"))
     }
 
     fn is_function(&self, name: &str) -> bool {
@@ -160,7 +217,9 @@ impl BodyCx<'_> {
         let diag = Diag::new(Code::UnknownFunction, path.span, text);
         match nearest(&path.to_string(), self.items.blocks.iter().copied()) {
             Some(meant) => diag.help(format!("did you mean `{meant}`?")),
-            None => diag.help("if it is imported, annotate its result: `let y: f32[…] = …`"),
+            None => diag.help(
+                "if it stands in another `ein!`, give its result a type: `let y: f32[…] = …`",
+            ),
         }
     }
 
@@ -210,30 +269,41 @@ impl BodyCx<'_> {
         made.into_iter().collect()
     }
 
-    fn foreign_call(
+    /// A call of another program's block that is not known yet: what is said of it is trusted.
+    fn unseen_call(
         &mut self,
         path: &ast::Path,
         args: &[ast::Expr],
-        results: Vec<Type>,
-        results_span: Span,
+        (results, results_span): (Vec<Type>, Span),
     ) -> Option<Made> {
         let made = self.arguments(args)?;
         let (arguments, types): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+        Some(Made {
+            callee: self.foreign(path, args, types, results_span),
+            args: arguments,
+            results,
+            declared: None,
+        })
+    }
+
+    fn foreign(
+        &mut self,
+        path: &ast::Path,
+        args: &[ast::Expr],
+        types: Vec<Type>,
+        results_span: Span,
+    ) -> Callee {
         self.block.foreign.push(ForeignCall {
             path: path.clone(),
             args: types,
             arg_spans: args.iter().map(|a| a.span).collect(),
-            results: results.clone(),
             results_span,
         });
-        Some((
-            Callee::Foreign(self.block.foreign.len() - 1),
-            arguments,
-            results,
-        ))
+        Callee::Foreign(self.block.foreign.len() - 1)
     }
 
-    fn local_call(&mut self, name: &str, path: &ast::Path, args: &[ast::Expr]) -> Option<Made> {
+    /// A call of a block whose signature is known.
+    fn seen_call(&mut self, name: &str, path: &ast::Path, args: &[ast::Expr]) -> Option<Made> {
         let made = self.arguments(args);
         let mut made = made?;
         let types: Vec<&Type> = made.iter().map(|(_, ty)| ty).collect();
@@ -283,40 +353,63 @@ impl BodyCx<'_> {
                 continue;
             }
             let (cmp, origin, span) = (clause.cmp, clause.origin.clone(), path.span);
-            self.require(Clause {
+            let text = format!("block `{name}` needs `{clause}`, which does not hold");
+            let diag =
+                Diag::new(Code::CalleeClause, span, text).secondary(clause.span, "needed here");
+            let clause = Clause {
                 left,
                 cmp,
                 right,
                 origin,
                 span,
-            });
+            };
+            self.require_or(clause, diag);
         }
+        let declared = callee.results.iter().map(|r| r.span).reduce(Span::join);
         let results = callee
             .results
             .iter()
             .map(|r| r.ty.substitute(&dims))
             .collect();
         let arguments = made.into_iter().map(|(argument, _)| argument).collect();
-        let name = callee.name.name.clone();
-        Some((Callee::Local { name, dims }, arguments, results))
+        let made = match self.is_local(name) {
+            true => Callee::Local {
+                name: callee.name.name.clone(),
+                dims,
+            },
+            false => self.foreign(path, args, types, path.span),
+        };
+        Some(Made {
+            callee: made,
+            args: arguments,
+            results,
+            declared,
+        })
     }
 
     /// The block called `name`, or its instance that has the ranks of the arguments. `None` says
     /// nothing if its signature is wrong.
     fn callee(&mut self, name: &str, args: &[&Type], path: &ast::Path) -> Option<Block> {
         let checked = self.items.checked;
-        if let Some(block) = checked.block(name) {
-            return Some(block.clone());
+        let instances: Vec<&Block> = match self.items.declared.others.block(name) {
+            Some(others) if !self.is_local(name) => others.iter().collect(),
+            _ => match checked.block(name) {
+                Some(block) => vec![block],
+                None => (0..=rank::MAX_REST)
+                    .filter_map(|k| checked.block(&rank::instance_name(name, k)))
+                    .collect(),
+            },
+        };
+        let first = *instances.first()?;
+        if instances.len() == 1 {
+            return Some(first.clone());
         }
-        let instances =
-            || (0..=rank::MAX_REST).filter_map(|k| checked.block(&rank::instance_name(name, k)));
-        let first = instances().next()?;
         let rank_of = |ty: &Type| ty.tensor().map(|t| t.axes.len());
         let fits = |block: &&Block| {
             let ranks = block.params.iter().map(|p| rank_of(&p.ty));
             block.params.len() == args.len() && ranks.eq(args.iter().map(|ty| rank_of(ty)))
         };
-        let found = instances().find(fits);
+        let found = instances.iter().copied().find(fits);
         if found.is_none() && first.params.len() == args.len() {
             let text =
                 format!("no number of axes for the `..` of block `{name}` fits these arguments");
@@ -354,7 +447,8 @@ impl BodyCx<'_> {
                 .push(Diag::new(Code::Argument, text.span, message));
             return None;
         }
-        if same_kind(&param.ty, ty) {
+        let local = self.is_local(rank::base(callee.name.as_str()));
+        if same_kind(&param.ty, ty, local) {
             return Some(());
         }
         let message = format!(
@@ -380,8 +474,10 @@ impl BodyCx<'_> {
         let mut pairs = Vec::new();
         for (at, (param, ty)) in callee.params.iter().zip(types).enumerate() {
             let name = param.name.to_string();
+            let mut places = param.dim_spans.iter().copied();
             axes(&param.ty, ty, &name, &mut |axis, actual, what| {
-                pairs.push((axis.clone(), actual.clone(), what, spans[at]));
+                let place = places.next().unwrap_or(param.name.span);
+                pairs.push((axis.clone(), actual.clone(), what, spans[at], place));
             });
         }
         // A const of the callee may be called as a dim of the caller.
@@ -425,12 +521,8 @@ impl BodyCx<'_> {
         }
         let of = |s: &str| dims.get(s).cloned();
         let mut wrong = false;
-        for (axis, actual, what, span) in &pairs {
+        for (axis, actual, what, span, place) in &pairs {
             let expected = axis.substitute(&of);
-            let text = format!("{what} of block `{}`", rank::base(callee.name.as_str()));
-            if matches!(self.equal(&expected, actual, &text, *span), Equality::Equal) {
-                continue;
-            }
             let shown = match axis.to_string() == expected.to_string() {
                 true => format!("`{expected}`"),
                 false => format!("`{axis}` = `{expected}`"),
@@ -439,8 +531,13 @@ impl BodyCx<'_> {
                 "{what} of block `{}` is {shown}, but this argument's is `{actual}`",
                 rank::base(callee.name.as_str())
             );
-            self.errors.push(Diag::new(Code::CallExtent, *span, text));
-            wrong = true;
+            let diag = Diag::new(Code::CallExtent, *span, text).secondary(*place, "declared here");
+            let what = format!("{what} of block `{}`", rank::base(callee.name.as_str()));
+            let answer = self.equal(&expected, actual, &what, || diag.clone());
+            if !matches!(answer, Equality::Equal) {
+                self.errors.push(diag);
+                wrong = true;
+            }
         }
         (!wrong).then_some(dims)
     }
@@ -510,12 +607,15 @@ fn outer(path: &ast::Path) -> ast::Path {
     }
 }
 
-/// Equal but for extents?
-fn same_kind(a: &Type, b: &Type) -> bool {
+/// Equal but for extents? Whether two programs mean the same struct is left to rustc.
+fn same_kind(a: &Type, b: &Type, one_program: bool) -> bool {
     match (a, b) {
         (Type::Tensor(a), Type::Tensor(b)) => a.dtype == b.dtype && a.axes.len() == b.axes.len(),
-        (Type::Struct(a), Type::Struct(b)) => a.name == b.name,
-        (Type::Array(a, _), Type::Array(b, _)) => same_kind(a, b),
+        (Type::Struct(a), Type::Struct(b)) => match one_program {
+            true => a.name == b.name,
+            false => a.args.len() == b.args.len(),
+        },
+        (Type::Array(a, _), Type::Array(b, _)) => same_kind(a, b, one_program),
         _ => false,
     }
 }

@@ -177,30 +177,33 @@ fn from_uses(
             continue;
         };
         let what = format!("index `{}` is one extent", decl.name);
-        let code = match cx.equal(&first.extent, &u.extent, &what, u.span) {
-            Equality::Equal => continue,
-            Equality::Differ => Code::ExtentMismatch,
-            Equality::Unknown => Code::UnprovenExtent,
-        };
         let name = &decl.name;
         let (a, b) = (&first.extent, &u.extent);
-        let diag = if code == Code::ExtentMismatch {
+        let differ = || {
             let text = format!(
                 "index `{name}` is {a} {} but {b} in `{}`",
                 first.text, u.access
             );
-            Diag::new(code, u.span, text).help(format!(
-                "use two indices if these are different axes; or `0 + {name}` to read a part"
-            ))
-        } else {
-            let text = format!(
-                "cannot prove `{a}` == `{b}`: index `{name}` is `{a}` {} but `{b}` in `{}`",
-                first.text, u.access
-            );
-            Diag::new(code, u.span, text).help(format!("use one dim, or add `where {a} == {b}`"))
+            Diag::new(Code::ExtentMismatch, u.span, text)
+                .secondary(first.span, format!("`{name}` is {a} here"))
+                .help(format!(
+                    "use two indices if these are different axes; or `0 + {name}` to read a part"
+                ))
         };
-        cx.errors
-            .push(diag.secondary(first.span, format!("`{name}` is {a} here")));
+        let diag = match cx.equal(a, b, &what, differ) {
+            Equality::Equal => continue,
+            Equality::Differ => differ(),
+            Equality::Unknown => {
+                let text = format!(
+                    "cannot prove `{a}` == `{b}`: index `{name}` is `{a}` {} but `{b}` in `{}`",
+                    first.text, u.access
+                );
+                Diag::new(Code::UnprovenExtent, u.span, text)
+                    .secondary(first.span, format!("`{name}` is {a} here"))
+                    .help(format!("use one dim, or add `where {a} == {b}`"))
+            }
+        };
+        cx.errors.push(diag);
         break;
     }
     source
@@ -220,31 +223,35 @@ fn quotient(
     let zero = Dim::from(0);
     let remainder = read.axis.rem(product);
     if !cx.facts.holds(&remainder, CmpOp::Eq, &zero) {
-        if cx.dims.only_consts(&remainder) {
-            let (left, cmp, right) = (remainder, CmpOp::Eq, zero);
-            let origin = Origin::Access(read.access.clone());
-            cx.require(Clause {
-                left,
-                cmp,
-                right,
-                origin,
-                span: read.span,
-            });
-        } else {
-            let names: Vec<&str> = read.members.iter().map(|m| &*decls[m.at()].name).collect();
-            let text = format!(
-                "merged axis `({})` needs {} = {}, but `{product}` may not divide `{}`",
+        let names: Vec<&str> = read.members.iter().map(|m| &*decls[m.at()].name).collect();
+        let text = |may: &str| {
+            format!(
+                "merged axis `({})` needs {} = {}, but `{product}` {may} divide `{}`",
                 names.join(", "),
                 decls[last.at()].name,
                 quotient_text(&read.axis, product),
                 read.axis
-            );
+            )
+        };
+        if cx.dims.only_consts(&remainder) {
+            let diag = Diag::new(Code::MergedAxis, read.span, text("does not"));
+            let (left, cmp, right) = (remainder, CmpOp::Eq, zero);
+            let (origin, span) = (Origin::Access(read.access.clone()), read.span);
+            let clause = Clause {
+                left,
+                cmp,
+                right,
+                origin,
+                span,
+            };
+            cx.require_or(clause, diag);
+        } else {
             let help = match remainder.as_const() {
                 None => format!("add `where {remainder} == 0`"),
                 Some(_) => format!("{} is not a multiple of {product}", read.axis),
             };
             cx.errors
-                .push(Diag::new(Code::MergedAxis, read.span, text).help(help));
+                .push(Diag::new(Code::MergedAxis, read.span, text("may not")).help(help));
             return None;
         }
     }
@@ -273,24 +280,25 @@ fn check_merged(cx: &mut BodyCx<'_>, read: &MergedUse, indices: &[Index]) {
         .collect();
     let names = names.join(", ");
     let what = format!("`({names})` covers its axis");
-    let code = match cx.equal(&product, &read.axis, &what, read.span) {
-        Equality::Equal => return,
-        Equality::Differ => Code::ExtentMismatch,
-        Equality::Unknown => Code::UnprovenExtent,
-    };
     let axis = &read.axis;
-    let diag = if code == Code::ExtentMismatch {
+    let differ = || {
         let text = format!(
             "merged axis `({names})` is {product}, but its axis in `{}` is {axis}",
             read.access
         );
-        Diag::new(code, read.span, text)
-    } else {
-        let text = format!(
-            "cannot prove `{product}` == `{axis}`: `({names})` is the first, its axis in `{}` the second",
-            read.access
-        );
-        Diag::new(code, read.span, text).help(format!("add `where {product} == {axis}`"))
+        Diag::new(Code::ExtentMismatch, read.span, text)
+    };
+    let diag = match cx.equal(&product, axis, &what, differ) {
+        Equality::Equal => return,
+        Equality::Differ => differ(),
+        Equality::Unknown => {
+            let text = format!(
+                "cannot prove `{product}` == `{axis}`: `({names})` is the first, its axis in `{}` the second",
+                read.access
+            );
+            let help = format!("add `where {product} == {axis}`");
+            Diag::new(Code::UnprovenExtent, read.span, text).help(help)
+        }
     };
     cx.errors.push(diag);
 }

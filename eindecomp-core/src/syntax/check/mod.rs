@@ -5,6 +5,7 @@
 //!
 //! * `rank`: a block with `dim ..L` as one block per rank;
 //! * `types`: extents as polynomials, structs, signatures;
+//! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
 //! * `body`: the variables of a block; `stmts`: its statements; `calls`: blocks calling blocks;
 //! * `expr`, `ops`, `access`, `reduce`: expressions; `dtype`: their element types;
 //! * `extents`: what indices run over; `ranges`: accesses in bounds; `prove`: the facts for both.
@@ -15,8 +16,10 @@ mod calls;
 mod dtype;
 mod expr;
 mod extents;
+mod mentions;
 mod names;
 mod ops;
+mod others;
 mod prove;
 mod ranges;
 mod rank;
@@ -27,6 +30,8 @@ mod types;
 
 #[cfg(feature = "plan")]
 pub(crate) use calls::solve_linear;
+pub use mentions::{Mentions, Paths};
+pub use others::{Others, Signature};
 #[cfg(feature = "plan")]
 pub(crate) use rank::base as base_name;
 pub use tree::*;
@@ -39,9 +44,15 @@ use super::diag::{Code, Diag};
 
 /// Checks a program. A block `f` with `dim ..L` gives the blocks `f/0`, `f/1`, … up to six axes.
 pub fn check_program(program: &Program) -> Checked {
+    check_with(program, &Others::default())
+}
+
+/// [`check_program`] for a program that uses blocks and structs of others.
+pub fn check_with(program: &Program, others: &Others) -> Checked {
     let program = &rank::expand(program);
+    let declared = &types::Declared::of(program, others);
     let mut checked = Checked::default();
-    types::items(program, &mut checked);
+    types::items(program, declared, &mut checked);
     let blocks: Vec<&ast::Block> = program
         .items
         .iter()
@@ -58,7 +69,7 @@ pub fn check_program(program: &Program) -> Checked {
         else {
             continue;
         };
-        let items = body::Items::of(program, &checked);
+        let items = body::Items::of(program, declared, &checked);
         let (done, errors, warnings) = body::check(block, &checked.blocks[at], &items);
         checked.blocks[at] = done;
         if rank::is_shown(block.head.name.as_str()) {

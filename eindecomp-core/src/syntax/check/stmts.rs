@@ -115,6 +115,7 @@ impl BodyCx<'_> {
                 std::slice::from_ref(&value.ty),
                 ty.span,
                 Code::ResultType,
+                None,
             )?;
         }
         let target = self.define(&pat.names[0], Some(value.ty.clone()), mutable);
@@ -334,11 +335,11 @@ impl BodyCx<'_> {
                 out = None;
                 continue;
             };
-            if !self.same_type(&declared[at], &ty, name.span) {
-                let text = format!("`{name}` is `{ty}`, but `{}` is declared", declared[at]);
-                let diag = Diag::new(Code::ResultType, name.span, text);
-                self.errors
-                    .push(diag.secondary(ast.ret.types[at].span, "declared here"));
+            let text = format!("`{name}` is `{ty}`, but `{}` is declared", declared[at]);
+            let diag = Diag::new(Code::ResultType, name.span, text)
+                .secondary(ast.ret.types[at].span, "declared here");
+            if !self.same_type(&declared[at], &ty, &diag) {
+                self.errors.push(diag);
             }
             if let Some(out) = &mut out {
                 out.push(var);

@@ -68,7 +68,7 @@ pub struct Block {
     /// What must hold of the dims: declared, then implicit (divisors ≥ 1, extents ≥ 0).
     pub clauses: Vec<Clause>,
     /// What must hold of Rust consts alone, known when they are evaluated.
-    pub obligations: Vec<Clause>,
+    pub obligations: Vec<Obligation>,
     /// The Rust consts that it or a signature of its callees mentions, keyed by their text.
     pub consts: BTreeMap<Arc<str>, Path>,
     /// Calls of blocks outside this program, in order.
@@ -88,6 +88,8 @@ pub struct Param {
     pub ty: Type,
     /// Its name in a weights file (`#[name]`), if given.
     pub file_name: Option<Arc<str>>,
+    /// Where its extents stand, in the order of [`Type::dims`].
+    pub dim_spans: Vec<Span>,
 }
 
 /// What a parameter is to the runs of a program.
@@ -110,6 +112,8 @@ pub struct ResultVar {
     pub name: Arc<str>,
     /// Its type, as declared.
     pub ty: Type,
+    /// Where the type stands.
+    pub span: Span,
 }
 
 /// A struct of parameters.
@@ -196,6 +200,27 @@ impl Type {
         }
     }
 
+    /// Its extents, from the outside in.
+    pub fn dims(&self) -> Vec<&Dim> {
+        match self {
+            Type::Tensor(t) => t.axes.iter().collect(),
+            Type::Struct(s) => s.args.iter().collect(),
+            Type::Array(element, length) => {
+                let inner = element.dims().into_iter();
+                std::iter::once(length).chain(inner).collect()
+            }
+        }
+    }
+
+    /// The struct it is made of.
+    pub fn structure(&self) -> Option<&StructType> {
+        match self {
+            Type::Tensor(_) => None,
+            Type::Struct(s) => Some(s),
+            Type::Array(element, _) => element.structure(),
+        }
+    }
+
     /// As a tensor.
     pub fn tensor(&self) -> Option<&TensorType> {
         match self {
@@ -255,6 +280,15 @@ impl fmt::Display for Clause {
     }
 }
 
+/// A condition on Rust consts, and what its failure is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Obligation {
+    /// What must hold.
+    pub clause: Clause,
+    /// The error if it does not; the message says what the consts are.
+    pub diag: Diag,
+}
+
 /// What a clause comes from.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Origin {
@@ -291,8 +325,6 @@ pub struct ForeignCall {
     pub args: Vec<Type>,
     /// Where each argument stands.
     pub arg_spans: Vec<Span>,
-    /// Types of the results, as annotated or carried.
-    pub results: Vec<Type>,
     /// The annotation, or what is assigned.
     pub results_span: Span,
 }

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::mentions;
 use super::names::{are, count, nearest};
+use super::others::Others;
 use super::prove::Facts;
 use super::tree::{
     Block, Checked, Clause, Field, Origin, Param, ParamRole, ResultVar, Struct, StructType,
@@ -194,8 +196,45 @@ pub(super) fn reserved(name: &Ident, errors: &mut Vec<Diag>) -> bool {
     taken
 }
 
+/// The structs that a type may name.
+pub(super) struct Declared<'a> {
+    /// Of this program, as written.
+    pub(super) structs: BTreeMap<&'a str, &'a ast::Struct>,
+    /// Of others.
+    pub(super) others: &'a Others,
+}
+
+impl<'a> Declared<'a> {
+    pub(super) fn of(program: &'a ast::Program, others: &'a Others) -> Declared<'a> {
+        let structs = program.items.iter().filter_map(|item| match item {
+            Item::Struct(s) => Some((s.head.name.as_str(), s)),
+            _ => None,
+        });
+        let structs = structs.collect();
+        Declared { structs, others }
+    }
+
+    fn local(&self, path: &ast::Path) -> Option<&'a ast::Struct> {
+        self.structs.get(path.as_ident()?.as_str()).copied()
+    }
+
+    /// May there be such a struct where this program cannot see it?
+    fn unseen(&self, path: &ast::Path) -> bool {
+        let slip = |name: &Ident| nearest(name.as_str(), self.structs.keys().copied()).is_some();
+        self.others.is_open() && !path.as_ident().is_some_and(slip)
+    }
+}
+
+/// The signatures of a program's blocks, and its structs.
+pub(super) fn signatures(program: &ast::Program) -> Checked {
+    let (mut out, others) = (Checked::default(), Others::unseen());
+    items(program, &Declared::of(program, &others), &mut out);
+    out
+}
+
 /// Structs and signatures of the program.
-pub(super) fn items(program: &ast::Program, out: &mut Checked) {
+pub(super) fn items(program: &ast::Program, declared: &Declared<'_>, out: &mut Checked) {
+    out.structs.extend(declared.others.structs().cloned());
     let mut names = Once::default();
     for item in &program.items {
         names.add(&item.head().name, "item", &mut out.errors);
@@ -213,26 +252,18 @@ pub(super) fn items(program: &ast::Program, out: &mut Checked) {
             _ => {}
         }
     }
-    let declared: BTreeMap<&str, &ast::Struct> = program
-        .items
-        .iter()
-        .filter_map(|item| match item {
-            Item::Struct(s) => Some((s.head.name.as_str(), s)),
-            _ => None,
-        })
-        .collect();
-    for (name, structure) in &declared {
-        if contains_itself(name, structure, &declared, &mut BTreeSet::new()) {
+    for (name, structure) in &declared.structs {
+        if contains_itself(name, structure, &declared.structs, &mut BTreeSet::new()) {
             let text = format!("struct `{name}` contains itself");
             out.errors
                 .push(Diag::new(Code::Recursion, structure.head.name.span, text));
-        } else if let Some(s) = resolve_struct(structure, &declared, &mut out.errors) {
+        } else if let Some(s) = resolve_struct(structure, declared, &mut out.errors) {
             out.structs.push(s);
         }
     }
     for item in &program.items {
         if let Item::Block(block) = item
-            && let Some(block) = signature(block, &declared, &mut out.errors)
+            && let Some(block) = signature(block, declared, &mut out.errors)
         {
             out.blocks.push(block);
         }
@@ -294,7 +325,7 @@ fn generic_dims(generics: &[Generic], errors: &mut Vec<Diag>) -> Option<(Vec<Arc
 
 fn resolve_struct(
     structure: &ast::Struct,
-    declared: &BTreeMap<&str, &ast::Struct>,
+    declared: &Declared<'_>,
     errors: &mut Vec<Diag>,
 ) -> Option<Struct> {
     let (dims, mut scope) = generic_dims(&structure.generics, errors)?;
@@ -302,7 +333,13 @@ fn resolve_struct(
     let mut fields = Some(Vec::new());
     for field in &structure.fields {
         names.add(&field.name, "field", errors);
-        let ty = resolve(&field.ty, &mut scope, declared, errors);
+        let ty = match mentions::structure(&field.ty) {
+            Some(path) if declared.local(path).is_none() && declared.unseen(path) => {
+                errors.push(foreign_field(path));
+                None
+            }
+            _ => resolve(&field.ty, &mut scope, declared, errors),
+        };
         match (ty, &mut fields) {
             (Some(ty), Some(fields)) => fields.push(Field {
                 name: field.name.clone(),
@@ -342,7 +379,7 @@ fn file_name(attrs: &[ast::Attr], ty: &Type, errors: &mut Vec<Diag>) -> Option<A
 pub(super) fn resolve(
     ty: &ast::Type,
     scope: &mut DimScope,
-    declared: &BTreeMap<&str, &ast::Struct>,
+    declared: &Declared<'_>,
     errors: &mut Vec<Diag>,
 ) -> Option<Type> {
     match &ty.kind {
@@ -360,27 +397,30 @@ pub(super) fn resolve(
             }))
         }
         ast::TypeKind::Struct { path, args } => {
-            let Some(structure) = path.as_ident().and_then(|n| declared.get(n.as_str())) else {
-                errors.push(unknown_type(path, declared));
-                return None;
-            };
             let args: Vec<Option<Dim>> = args.iter().map(|dim| scope.dim(dim, errors)).collect();
-            let wanted = structure.generics.len();
-            if args.len() != wanted {
+            let text: Arc<str> = path.to_string().into();
+            let (local, other) = (declared.local(path), declared.others.structure(&text));
+            let found = match (local, other) {
+                (Some(s), _) => Some((s.generics.len(), s.head.name.span)),
+                (None, Some(s)) => Some((s.dims.len(), s.name.span)),
+                (None, None) if declared.unseen(path) => None,
+                (None, None) => {
+                    errors.push(unknown_type(path, declared));
+                    return None;
+                }
+            };
+            if let Some((wanted, place)) = found.filter(|(wanted, _)| *wanted != args.len()) {
                 let text = format!(
                     "struct `{path}` has {}, but {} given",
                     count(wanted, "dim", "dims"),
                     are(args.len())
                 );
                 let diag = Diag::new(Code::Arity, ty.span, text);
-                errors.push(diag.secondary(structure.head.name.span, "declared here"));
+                errors.push(diag.secondary(place, "declared here"));
                 return None;
             }
             let args = args.into_iter().collect::<Option<Vec<_>>>()?;
-            Some(Type::Struct(StructType {
-                name: structure.head.name.name.clone(),
-                args,
-            }))
+            Some(Type::Struct(StructType { name: text, args }))
         }
         ast::TypeKind::Array(element, length) => {
             let element = resolve(element, scope, declared, errors);
@@ -396,19 +436,20 @@ pub(super) fn resolve(
     }
 }
 
-fn unknown_type(path: &ast::Path, declared: &BTreeMap<&str, &ast::Struct>) -> Diag {
-    let Some(name) = path.as_ident() else {
-        return not_yet(path.span, "a struct of another `ein!`");
-    };
-    let diag = Diag::new(
-        Code::UnknownType,
-        name.span,
-        format!("there is no struct `{name}`"),
-    );
-    match nearest(name.as_str(), declared.keys().copied()) {
+fn unknown_type(path: &ast::Path, declared: &Declared<'_>) -> Diag {
+    let text = format!("there is no struct `{path}`");
+    let diag = Diag::new(Code::UnknownType, path.span, text);
+    match nearest(&path.to_string(), declared.structs.keys().copied()) {
         Some(meant) => diag.help(format!("did you mean `{meant}`?")),
         None => diag,
     }
+}
+
+fn foreign_field(path: &ast::Path) -> Diag {
+    let text = format!("there is no struct `{path}` in this `ein!`");
+    let help =
+        "the structs in a struct stand in its own `ein!`; a block may take others as parameters";
+    Diag::new(Code::UnknownType, path.span, text).help(help)
 }
 
 /// A dtype by its name.
@@ -439,11 +480,7 @@ pub(super) fn element_type(name: &Ident, errors: &mut Vec<Diag>) -> Option<DType
     found
 }
 
-fn signature(
-    block: &ast::Block,
-    declared: &BTreeMap<&str, &ast::Struct>,
-    errors: &mut Vec<Diag>,
-) -> Option<Block> {
+fn signature(block: &ast::Block, declared: &Declared<'_>, errors: &mut Vec<Diag>) -> Option<Block> {
     let (dims, mut scope) = generic_dims(&block.generics, errors)?;
     let mut clauses = Vec::new();
     for clause in &block.clauses {
@@ -486,11 +523,13 @@ fn signature(
         if let Some((ty, role)) = ty.zip(role(param, errors)) {
             extents(&ty, param.ty.span, &mut scope, &facts, errors);
             let (name, file_name) = (param.name.clone(), file_name(&param.attrs, &ty, errors));
+            let dim_spans = dim_spans(&param.ty);
             params.push(Param {
                 name,
                 role,
                 ty,
                 file_name,
+                dim_spans,
             });
         }
     }
@@ -502,6 +541,7 @@ fn signature(
             Some(Type::Tensor(t)) => results.push(ResultVar {
                 name,
                 ty: Type::Tensor(t),
+                span: ty.span,
             }),
             Some(_) => {
                 errors.push(Diag::new(Code::ResultType, ty.span, "a result is a tensor"));
@@ -525,6 +565,19 @@ fn signature(
         foreign: Vec::new(),
         body: None,
     })
+}
+
+/// Where the extents of a type stand, from the outside in.
+fn dim_spans(ty: &ast::Type) -> Vec<Span> {
+    let spans = |dims: &[ast::Dim]| dims.iter().map(|dim| dim.span).collect();
+    match &ty.kind {
+        ast::TypeKind::Tensor { axes, .. } => spans(axes.as_deref().unwrap_or_default()),
+        ast::TypeKind::Struct { args, .. } => spans(args),
+        ast::TypeKind::Array(element, length) => {
+            let inner = dim_spans(element).into_iter();
+            std::iter::once(length.span).chain(inner).collect()
+        }
+    }
 }
 
 /// Notes that the extents of a parameter are at least 0 where that is not clear.

@@ -216,7 +216,7 @@ fn a_const_of_a_callee_may_be_called_as_a_dim_of_the_caller() {
     );
     let f = checked.block("f").unwrap();
     assert_eq!(f.obligations.len(), 1);
-    assert_eq!(f.obligations[0].to_string(), "self::N == 4");
+    assert_eq!(f.obligations[0].clause.to_string(), "self::N == 4");
 }
 
 #[test]

@@ -184,7 +184,10 @@ fn ein0010_dim() {
 #[test]
 fn ein0011_argument() {
     let source = "fn g<dim N>(a: f32[N], b: f32[N]) -> f32[N] { let y[n] = a[n] + b[n]; y } fn f(a: f32[512], b: f32[384]) -> f32[512] { let y = g(a, b); y }";
-    insta::assert_snapshot!(shown(source), @r"EIN0011 `b`: axis 0 of `b` of block `g` is `N` = `512`, but this argument's is `384`");
+    insta::assert_snapshot!(shown(source), @r"
+    EIN0011 `b`: axis 0 of `b` of block `g` is `N` = `512`, but this argument's is `384`
+      second `N`: declared here
+    ");
 }
 
 #[test]
@@ -219,7 +222,10 @@ fn ein0015_result() {
 #[test]
 fn ein0016_annotation() {
     let source = "fn g<dim N>(a: f32[N]) -> f32[N] { a } fn f<dim N>(a: f32[N]) -> f32[N] { let y: f32[2 * N] = g(a); y }";
-    insta::assert_snapshot!(shown(source), @r"EIN0016 `f32[2 * N]`: `f32[2*N]` is declared, but the value is `f32[N]`");
+    insta::assert_snapshot!(shown(source), @r"
+    EIN0016 `f32[2 * N]`: `f32[2*N]` is declared, but the value is `f32[N]`
+      second `f32[N]`: declared here
+    ");
 }
 
 #[test]
@@ -329,7 +335,7 @@ fn ein0027_function() {
       help: did you mean `silu`?
     EIN0027 `frob`: there is no function `frob`
     EIN0027 `g`: there is no block `g` in this `ein!`
-      help: if it is imported, annotate its result: `let y: f32[…] = …`
+      help: if it stands in another `ein!`, give its result a type: `let y: f32[…] = …`
     ");
 }
 
