@@ -18,18 +18,18 @@ pub fn errors(source: &Source, diags: &[Diag]) -> TokenStream {
     diags.iter().map(one).collect()
 }
 
-/// The message as the compiler prints it behind `error: `: the code first, then the help and
+/// The message as the compiler prints it behind `error: `: the code first, then the helps and
 /// where to read on.
 fn message(diag: &Diag) -> String {
     let Diag { code, message, .. } = diag;
-    let help = diag.help.iter().flat_map(|help| ["\nhelp: ", help]);
-    let help: String = help.collect();
+    let help: String = diag.helps().flat_map(|help| ["\nhelp: ", help]).collect();
     format!("{code}: {message}{help}{}", docs(*code))
 }
 
 /// The line that names a code's page.
 pub fn docs(code: Code) -> String {
-    format!("\ndocs: eindecomp::errors::{code}")
+    format!("
+docs: {}", code.page())
 }
 
 fn error(source: &Source, diag: &Diag) -> TokenStream {

@@ -4,6 +4,10 @@ use std::fmt;
 
 use super::token::Span;
 
+mod render;
+
+pub use render::Rendered;
+
 macro_rules! codes {
     ($($number:literal $name:ident $title:literal,)*) => {
         /// A stable error code, `EIN0001` and up. A number is never reused.
@@ -84,6 +88,69 @@ impl fmt::Display for Code {
     }
 }
 
+impl Code {
+    /// The page of the documentation that explains the code.
+    pub fn page(self) -> String {
+        format!("eindecomp::errors::{self}")
+    }
+}
+
+/// A change of the program that removes an error.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fix {
+    /// What it does, with the code to write in it.
+    pub help: String,
+    /// What to write in place of which tokens; an empty span is an insertion. None overlap.
+    pub edits: Vec<(Span, String)>,
+}
+
+impl Fix {
+    /// `text` in place of `span`. In `help`, `{}` stands for the text.
+    pub fn replace(span: Span, text: impl Into<String>, help: &str) -> Fix {
+        let text = text.into();
+        Fix {
+            help: help.replace("{}", &format!("`{}`", text.trim())),
+            edits: vec![(span, text)],
+        }
+    }
+
+    /// `text` before `span`.
+    pub fn before(span: Span, text: impl Into<String>, help: &str) -> Fix {
+        Fix::replace(Span::new(span.start, span.start), text, help)
+    }
+
+    /// `text` behind `span`.
+    pub fn after(span: Span, text: impl Into<String>, help: &str) -> Fix {
+        Fix::replace(Span::new(span.end, span.end), text, help)
+    }
+
+    /// Brackets around `span`, which then reads `shown`: that is what `{}` in `help` stands for.
+    pub fn wrap(span: Span, open: &str, close: &str, shown: &str, help: &str) -> Fix {
+        Fix::before(span, open, &help.replace("{}", &format!("`{shown}`")))
+            .and(Span::new(span.end, span.end), close)
+    }
+
+    /// One more edit.
+    pub fn and(mut self, span: Span, text: impl Into<String>) -> Fix {
+        self.edits.push((span, text.into()));
+        self
+    }
+
+    /// The program with the change made, for spans that are byte offsets into it.
+    pub fn apply(&self, source: &str) -> String {
+        let mut edits: Vec<&(Span, String)> = self.edits.iter().collect();
+        edits.sort_by_key(|(span, _)| *span);
+        let (mut out, mut at) = (String::new(), 0);
+        for (span, text) in edits {
+            let (start, end) = (span.start as usize, span.end as usize);
+            out += source.get(at..start).unwrap_or_default();
+            out += text;
+            at = end.max(at);
+        }
+        out + source.get(at..).unwrap_or_default()
+    }
+}
+
 /// An error: its code, what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Diag {
@@ -95,7 +162,9 @@ pub struct Diag {
     pub primary: Span,
     /// The other place, where two places disagree, and what to say of it.
     pub secondary: Option<(Span, String)>,
-    /// What to write instead; right when applied.
+    /// Changes of which each one removes the error.
+    pub fixes: Vec<Fix>,
+    /// What to do, where no change can be written down.
     pub help: Option<String>,
 }
 
@@ -107,6 +176,7 @@ impl Diag {
             message: message.into(),
             primary,
             secondary: None,
+            fixes: Vec::new(),
             help: None,
         }
     }
@@ -117,15 +187,33 @@ impl Diag {
         self
     }
 
-    /// Adds the help line.
+    /// Adds a change that removes the error.
+    pub fn fix(mut self, fix: Fix) -> Self {
+        self.fixes.push(fix);
+        self
+    }
+
+    /// Adds changes that each remove the error.
+    pub fn fixes(mut self, fixes: impl IntoIterator<Item = Fix>) -> Self {
+        self.fixes.extend(fixes);
+        self
+    }
+
+    /// Adds advice that is no change of the program's text.
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
+    /// What to do, a line each.
+    pub fn helps(&self) -> impl Iterator<Item = &str> {
+        let fixes = self.fixes.iter().map(|fix| &*fix.help);
+        fixes.chain(self.help.as_deref())
+    }
+
     /// Shows the error with the lines of `source`, for spans that are byte offsets into it.
-    pub fn render<'a>(&'a self, source: &'a str) -> impl fmt::Display + 'a {
-        Rendered { diag: self, source }
+    pub fn render<'a>(&'a self, source: &'a str) -> Rendered<'a> {
+        Rendered::new(self, source)
     }
 }
 
@@ -135,73 +223,14 @@ impl fmt::Display for Diag {
         if let Some((_, message)) = &self.secondary {
             write!(f, "\nnote: {message}")?;
         }
-        if let Some(help) = &self.help {
+        for help in self.helps() {
             write!(f, "\nhelp: {help}")?;
         }
-        Ok(())
+        write!(f, "\ndocs: {}", self.code.page())
     }
 }
 
 impl std::error::Error for Diag {}
-
-struct Rendered<'a> {
-    diag: &'a Diag,
-    source: &'a str,
-}
-
-impl fmt::Display for Rendered<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let diag = self.diag;
-        writeln!(f, "error[{}]: {}", diag.code, diag.message)?;
-        snippet(f, self.source, diag.primary, '^', "")?;
-        if let Some((span, message)) = &diag.secondary {
-            snippet(f, self.source, *span, '-', message)?;
-        }
-        if let Some(help) = &diag.help {
-            writeln!(f, "  help: {}", help.replace('\n', "\n        "))?;
-        }
-        Ok(())
-    }
-}
-
-/// The first line of `span` in `source`, underlined.
-fn snippet(
-    f: &mut fmt::Formatter<'_>,
-    source: &str,
-    span: Span,
-    mark: char,
-    note: &str,
-) -> fmt::Result {
-    let floor = |at: u32| {
-        let mut at = (at as usize).min(source.len());
-        while !source.is_char_boundary(at) {
-            at -= 1;
-        }
-        at
-    };
-    let (start, end) = (floor(span.start), floor(span.end));
-    let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
-    let line_end = source[start..]
-        .find('\n')
-        .map_or(source.len(), |at| start + at);
-    let line = source[..line_start].matches('\n').count() + 1;
-    let column = source[line_start..start].chars().count() + 1;
-    let width = source[start..end.clamp(start, line_end)]
-        .chars()
-        .count()
-        .max(1);
-    let number = line.to_string();
-    let margin = " ".repeat(number.len());
-    writeln!(f, "{margin}--> {line}:{column}")?;
-    writeln!(
-        f,
-        "{number} | {}",
-        source[line_start..line_end].replace('\t', " ")
-    )?;
-    let marks: String = std::iter::repeat_n(mark, width).collect();
-    let text = format!("{}{marks} {note}", " ".repeat(column - 1));
-    writeln!(f, "{margin} | {}", text.trim_end())
-}
 
 #[cfg(test)]
 mod tests {
@@ -230,7 +259,7 @@ mod tests {
         assert_eq!(
             text,
             "error[EIN0001]: index `k` differs\n --> 2:7\n2 |   * b[k, n];\n  |       ^\n --> 1:14\n\
-             1 | let é = a[m, k]\n  |              - 512 here\n  help: use two indices\n"
+             1 | let é = a[m, k]\n  |              - 512 here\n  help: use two indices\n  docs: eindecomp::errors::EIN0001\n"
         );
     }
 

@@ -12,6 +12,6 @@ pub mod parse;
 pub mod print;
 pub mod token;
 
-pub use diag::{Code, Diag};
+pub use diag::{Code, Diag, Fix};
 pub use parse::{parse, parse_text};
 pub use token::Span;

@@ -9,7 +9,7 @@ use super::tree::{Expr, ExprKind, IndexId, Reduce};
 use super::types::{element_type, not_yet};
 use crate::ein::{Agg, DType};
 use crate::syntax::ast::{self, BinaryOp, ReduceBody, UnaryOp};
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
 
 impl StmtCx<'_, '_> {
@@ -167,7 +167,8 @@ impl StmtCx<'_, '_> {
         if let ([name], Some(error)) = (&names[..], self.cx.errors.last_mut())
             && error.code == Code::ReducedOutput
         {
-            error.help = Some(format!("did you mean `{}[{name}] …`?", reduce.agg));
+            let meant = Fix::replace(error.primary, *name, "did you mean {}?");
+            error.fixes.push(meant);
         }
     }
 

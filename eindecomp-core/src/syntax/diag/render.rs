@@ -1,0 +1,73 @@
+//! An error as text, with the lines of the source that it is about.
+
+use std::fmt;
+
+use super::Diag;
+use crate::syntax::token::Span;
+
+/// An error with the lines it is about.
+#[derive(Debug)]
+pub struct Rendered<'a> {
+    diag: &'a Diag,
+    source: &'a str,
+}
+
+impl<'a> Rendered<'a> {
+    pub(super) fn new(diag: &'a Diag, source: &'a str) -> Self {
+        Rendered { diag, source }
+    }
+}
+
+impl fmt::Display for Rendered<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let diag = self.diag;
+        writeln!(f, "error[{}]: {}", diag.code, diag.message)?;
+        snippet(f, self.source, diag.primary, '^', "")?;
+        if let Some((span, message)) = &diag.secondary {
+            snippet(f, self.source, *span, '-', message)?;
+        }
+        for help in diag.helps() {
+            writeln!(f, "  help: {}", help.replace('\n', "\n        "))?;
+        }
+        writeln!(f, "  docs: {}", diag.code.page())
+    }
+}
+
+/// The first line of `span` in `source`, underlined.
+fn snippet(
+    f: &mut fmt::Formatter<'_>,
+    source: &str,
+    span: Span,
+    mark: char,
+    note: &str,
+) -> fmt::Result {
+    let floor = |at: u32| {
+        let mut at = (at as usize).min(source.len());
+        while !source.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let (start, end) = (floor(span.start), floor(span.end));
+    let line_start = source[..start].rfind('\n').map_or(0, |at| at + 1);
+    let line_end = source[start..]
+        .find('\n')
+        .map_or(source.len(), |at| start + at);
+    let line = source[..line_start].matches('\n').count() + 1;
+    let column = source[line_start..start].chars().count() + 1;
+    let width = source[start..end.clamp(start, line_end)]
+        .chars()
+        .count()
+        .max(1);
+    let number = line.to_string();
+    let margin = " ".repeat(number.len());
+    writeln!(f, "{margin}--> {line}:{column}")?;
+    writeln!(
+        f,
+        "{number} | {}",
+        source[line_start..line_end].replace('\t', " ")
+    )?;
+    let marks: String = std::iter::repeat_n(mark, width).collect();
+    let text = format!("{}{marks} {note}", " ".repeat(column - 1));
+    writeln!(f, "{margin} | {}", text.trim_end())
+}
