@@ -29,7 +29,7 @@ impl StmtCx<'_, '_> {
             .map(|decl| self.declare(decl, true))
             .collect();
         if declared.contains(&None) {
-            self.suggest_free(reduce, body);
+            self.suggest_free(body);
             self.visible.truncate(before);
             return None;
         }
@@ -155,7 +155,7 @@ impl StmtCx<'_, '_> {
 
     /// Adds to the error about a reduced index that is on the left: the only free index of the
     /// body is the one that is meant.
-    fn suggest_free(&mut self, reduce: &ast::Reduce, body: &ast::Expr) {
+    fn suggest_free(&mut self, body: &ast::Expr) {
         let mut names = BTreeSet::new();
         positions(body, &mut names);
         names.retain(|name| {

@@ -452,6 +452,11 @@ fn foreign_field(path: &ast::Path) -> Diag {
     Diag::new(Code::UnknownType, path.span, text).help(help)
 }
 
+/// `complex64`, `c64`, and the like.
+fn is_complex(name: &str) -> bool {
+    name.starts_with("complex") || matches!(name, "c32" | "c64" | "c128")
+}
+
 /// A dtype by its name.
 pub(super) fn element_type(name: &Ident, errors: &mut Vec<Diag>) -> Option<DType> {
     let found = DType::from_name(name.as_str());
@@ -465,11 +470,12 @@ pub(super) fn element_type(name: &Ident, errors: &mut Vec<Diag>) -> Option<DType
             "half" | "float16" => Some("f16"),
             "bfloat16" => Some("bf16"),
             "int" | "usize" | "isize" | "u64" => Some("i64"),
+            other if is_complex(other) => None,
             other => nearest(other, known),
         };
         errors.push(match meant {
             Some(meant) => diag.help(format!("did you mean `{meant}`?")),
-            None if name.as_str().starts_with("complex") => Diag::new(
+            None if is_complex(name.as_str()) => Diag::new(
                 Code::OutOfScope,
                 name.span,
                 "complex numbers are outside the language",
