@@ -28,8 +28,11 @@ fn message(diag: &Diag) -> String {
 
 /// The line that names a code's page.
 pub fn docs(code: Code) -> String {
-    format!("
-docs: {}", code.page())
+    format!(
+        "
+docs: {}",
+        code.page()
+    )
 }
 
 fn error(source: &Source, diag: &Diag) -> TokenStream {

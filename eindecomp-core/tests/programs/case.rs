@@ -182,6 +182,12 @@ pub fn places(source: &str, errors: &[Diag]) -> Vec<Mark> {
     marks
 }
 
+/// A program without what underlines its places.
+pub fn without_marks(source: &str) -> String {
+    let lines = source.lines().filter(|line| !line.starts_with("//~"));
+    lines.flat_map(|line| [line, "\n"]).collect()
+}
+
 /// A program with its places underlined.
 pub fn underlined(source: &str, marks: &[Mark]) -> String {
     let mut out = String::new();

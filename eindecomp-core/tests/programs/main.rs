@@ -7,7 +7,7 @@
 //! the case's text as it stands. Behind the program, `//|` lines hold the rendered errors.
 //!
 //! `EINDECOMP_BLESS=1 cargo test …` writes the `//|` lines anew, and the `//~` lines where a case
-//! has none; both are to be read before they are committed.
+//! has none (with `=marks`, everywhere); both are to be read before they are committed.
 
 mod case;
 mod right;
