@@ -3,7 +3,6 @@
 
 mod support;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use eindecomp_core::ein::Value;
@@ -12,12 +11,9 @@ use eindecomp_core::graph::testing::{Sample, random_graph};
 use eindecomp_core::plan::planner::{Objective, PlanOptions, plan};
 use eindecomp_core::plan::testing::random_plan;
 use eindecomp_core::plan::{Cluster, Plan, Residency};
-use eindecomp_core::reference::{self, RefTensor};
-use eindecomp_core::task::lower::lower;
-use eindecomp_core::task::verify::verify;
-use eindecomp_runtime::{Executor, MemoryMode, Tensor, Workers};
+use eindecomp_core::reference::RefTensor;
+use eindecomp_runtime::{MemoryMode, Workers};
 use proptest::prelude::*;
-use support::{comparable, to_reference, to_runtime};
 
 /// NaN and ±inf in some places of the inputs.
 fn special(mut sample: Sample, seed: u64) -> Sample {
@@ -43,40 +39,16 @@ fn special(mut sample: Sample, seed: u64) -> Sample {
 
 fn check(sample: Sample, mode: MemoryMode, plan: impl Fn(&BoundGraph) -> Plan) {
     let graph = Arc::new(sample.bound());
-    let want = reference::run(&graph, &sample.inputs).map(comparable);
-    let plan = plan(&graph);
-    let tasks = lower(&graph, &plan).expect("tasks");
-    verify(&graph, &plan, &tasks).expect("sound tasks");
     let workers = Arc::new(Workers::new(2).expect("workers"));
-    let mut executor =
-        Executor::new(graph.clone(), Arc::new(tasks), workers, mode).expect("an executor");
-    let all: BTreeMap<String, Tensor> = sample
-        .inputs
-        .iter()
-        .map(|(n, t)| (n.to_string(), to_runtime(t)))
-        .collect();
-    let weight = |name: &str| {
-        let input = graph
-            .nodes()
-            .iter()
-            .find(|n| n.role().is_some() && &*n.name == name);
-        input.is_some_and(|n| n.role() != Some(eindecomp_core::graph::Role::Data))
-    };
-    let (weights, data): (BTreeMap<_, _>, BTreeMap<_, _>) =
-        all.into_iter().partition(|(n, _)| weight(n));
-    executor.load(&weights).expect("weights");
-    for run in 0..2 {
-        let got = executor.run(&data, false);
-        match (&want, got) {
-            (Ok(want), Ok((got, trace))) => {
-                let got = comparable(got.iter().map(to_reference).collect());
-                assert_eq!(&got, want, "run {run} of\n{}", graph.graph());
-                assert_eq!(u128::from(trace.traffic.moved().total()), plan.moved_bytes);
-            }
-            (Err(_), Err(_)) => {}
-            (want, got) => panic!("reference {want:?}, runtime {got:?}\n{}", graph.graph()),
-        }
-    }
+    let plan = plan(&graph);
+    support::run::check(
+        &graph,
+        &sample.inputs,
+        &plan,
+        mode,
+        &workers,
+        "random graph",
+    );
 }
 
 proptest! {

@@ -478,7 +478,7 @@ fn direct(map: &AccessMap, shape: &[usize], extents: &[usize]) -> Option<Place> 
         let (terms, offset) = match axis {
             AxisAccess::Bare(l) => (&[(*l, 1)][..], 0),
             AxisAccess::Affine { terms, offset } => (&terms[..], *offset),
-            AxisAccess::Data => return None,
+            AxisAccess::Computed(_) | AxisAccess::Data => return None,
         };
         let (mut lo, mut hi) = (offset as i128, offset as i128);
         for &(l, c) in terms {

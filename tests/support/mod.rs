@@ -1,6 +1,8 @@
 //! Reference tensors ↔ run-time tensors; how long property tests run.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod run;
+
 use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::reference::RefTensor;
 use eindecomp_runtime::{Data, Tensor};

@@ -16,7 +16,9 @@ pub enum AxisAccess {
         /// The constant.
         offset: i64,
     },
-    /// By anything else: quotients, remainders, values of tensors. The footprint is the axis.
+    /// By quotients, remainders, minima and the like of indices.
+    Computed(Expr),
+    /// By values of tensors. The footprint is the axis, whatever the data.
     Data,
 }
 
@@ -31,7 +33,8 @@ impl AccessMap {
     /// Of an operand in a bound EinSum (no symbols left).
     pub fn of(operand: &Operand) -> AccessMap {
         let axis = |e: &Expr| match affine(e) {
-            None => AxisAccess::Data,
+            None if reads_data(e) => AxisAccess::Data,
+            None => AxisAccess::Computed(e.clone()),
             Some((terms, 0)) if matches!(terms.as_slice(), [(_, 1)]) => {
                 AxisAccess::Bare(terms[0].0)
             }
@@ -42,36 +45,157 @@ impl AccessMap {
         }
     }
 
-    /// The box of the operand (of extents `shape`) that the tile's points can read, clipped to it.
-    /// `tile` is a half-open range per label. Exact for bare and merged axes; a hull otherwise.
+    /// The box of the operand (of extents `shape`) that the tile's points can read, clipped to it:
+    /// the hull of every index that some point has, also where a guard keeps the point from
+    /// reading. `tile` is a half-open range per label.
     pub fn footprint(&self, tile: &Region, shape: &[usize]) -> Region {
-        let axis = |(axis, &extent): (&AxisAccess, &usize)| {
-            let clip = |lo: i64, hi: i64| {
+        let axis = |(axis, &extent): (&AxisAccess, &usize)| match axis.hull(tile) {
+            Hull::Nothing => (0, 0),
+            Hull::Axis => (0, extent),
+            Hull::Range(lo, hi) => {
                 let lo = lo.clamp(0, extent as i64);
-                (lo as usize, hi.clamp(lo, extent as i64) as usize)
-            };
-            match axis {
-                AxisAccess::Bare(l) => {
-                    let (lo, hi) = tile.0[l.at()];
-                    clip(lo as i64, hi as i64)
-                }
-                AxisAccess::Affine { terms, offset } => {
-                    let (mut lo, mut hi) = (*offset, *offset);
-                    for &(l, c) in terms {
-                        let (a, b) = tile.0[l.at()];
-                        if a == b {
-                            return (0, 0);
-                        }
-                        let (x, y) = (c.saturating_mul(a as i64), c.saturating_mul(b as i64 - 1));
-                        lo = lo.saturating_add(x.min(y));
-                        hi = hi.saturating_add(x.max(y));
-                    }
-                    clip(lo, hi.saturating_add(1))
-                }
-                AxisAccess::Data => (0, extent),
+                let hi = hi.saturating_add(1).clamp(lo, extent as i64);
+                (lo as usize, hi as usize)
             }
         };
         Region(self.axes.iter().zip(shape).map(axis).collect())
+    }
+}
+
+/// The values of an index over a tile.
+pub(crate) enum Hull {
+    /// The tile has no point.
+    Nothing,
+    /// From the first to the last, both included.
+    Range(i64, i64),
+    /// Any.
+    Axis,
+}
+
+impl AxisAccess {
+    /// The interval of the index' values over a tile.
+    pub(crate) fn hull(&self, tile: &Region) -> Hull {
+        if self.labels().any(|l| tile.0[l].0 >= tile.0[l].1) {
+            return Hull::Nothing;
+        }
+        match self {
+            AxisAccess::Bare(l) => {
+                Hull::Range(tile.0[l.at()].0 as i64, tile.0[l.at()].1 as i64 - 1)
+            }
+            AxisAccess::Affine { terms, offset } => {
+                let (mut lo, mut hi) = (*offset, *offset);
+                for &(l, c) in terms {
+                    let (a, b) = tile.0[l.at()];
+                    let (x, y) = (c.saturating_mul(a as i64), c.saturating_mul(b as i64 - 1));
+                    lo = lo.saturating_add(x.min(y));
+                    hi = hi.saturating_add(x.max(y));
+                }
+                Hull::Range(lo, hi)
+            }
+            AxisAccess::Computed(e) => match range(e, tile) {
+                Some((lo, hi)) => Hull::Range(lo, hi),
+                None => Hull::Axis,
+            },
+            AxisAccess::Data => Hull::Axis,
+        }
+    }
+
+    /// Labels whose tiles decide the footprint, each once, those that move it most first.
+    pub(crate) fn labels(&self) -> impl Iterator<Item = usize> {
+        let mut all: Vec<usize> = Vec::new();
+        match self {
+            AxisAccess::Bare(l) => all.push(l.at()),
+            AxisAccess::Affine { terms, .. } => {
+                let mut terms: Vec<&(LabelId, i64)> = terms.iter().collect();
+                terms.sort_by_key(|t| std::cmp::Reverse(t.1.unsigned_abs()));
+                all.extend(terms.iter().map(|t| t.0.at()));
+            }
+            AxisAccess::Computed(e) => e.visit(&mut |e| match e {
+                Expr::Index(l) if !all.contains(&l.at()) => all.push(l.at()),
+                _ => {}
+            }),
+            AxisAccess::Data => {}
+        }
+        all.into_iter()
+    }
+
+    /// Do tiles of different values of a label overlap in what they read, as windows and shifted
+    /// reads do? `false` for a whole axis by one index and for merged axes.
+    pub(crate) fn is_window(&self, extents: &[usize]) -> bool {
+        match self {
+            AxisAccess::Bare(_) | AxisAccess::Data => false,
+            AxisAccess::Affine { terms, offset } => {
+                !terms.is_empty() && (*offset != 0 || !is_merged(terms, extents))
+            }
+            AxisAccess::Computed(_) => true,
+        }
+    }
+}
+
+/// Is `Σ coefficient · index` a merged axis: each index steps over all values of the faster ones?
+fn is_merged(terms: &[(LabelId, i64)], extents: &[usize]) -> bool {
+    let mut slow_last = terms.to_vec();
+    slow_last.sort_by_key(|t| t.1);
+    let mut reach = 0;
+    slow_last.iter().all(|&(l, c)| {
+        let steps_over = c > reach;
+        reach = c
+            .saturating_mul(extents[l.at()].saturating_sub(1) as i64)
+            .saturating_add(reach);
+        steps_over
+    })
+}
+
+fn reads_data(e: &Expr) -> bool {
+    let mut found = false;
+    e.visit(&mut |e| found |= matches!(e, Expr::Operand(_) | Expr::Slot(..)));
+    found
+}
+
+/// First and last value of an index expression over a tile with points; `None` if they are not
+/// known or leave 64 bits.
+fn range(e: &Expr, tile: &Region) -> Option<(i64, i64)> {
+    let of = |e: &Expr| range(e, tile);
+    let hull = |values: &[i64]| Some((*values.iter().min()?, *values.iter().max()?));
+    match e {
+        Expr::Index(l) => Some((tile.0[l.at()].0 as i64, tile.0[l.at()].1 as i64 - 1)),
+        Expr::Dim(d) => d.as_const().map(|n| (n, n)),
+        Expr::Const(v, d) if d.is_int() => Some((v.as_i64(), v.as_i64())),
+        Expr::Cast(DType::I64, e) => of(e),
+        Expr::If(_, a, b) => {
+            let (a, b) = (of(a)?, of(b)?);
+            Some((a.0.min(b.0), a.1.max(b.1)))
+        }
+        Expr::Call(f, args) => {
+            let args: Vec<(i64, i64)> = args.iter().map(of).collect::<Option<_>>()?;
+            match (*f, args.as_slice()) {
+                (ScalarFn::NEG, &[a]) => Some((a.1.checked_neg()?, a.0.checked_neg()?)),
+                (ScalarFn::ADD, &[a, b]) => Some((a.0.checked_add(b.0)?, a.1.checked_add(b.1)?)),
+                (ScalarFn::SUB, &[a, b]) => Some((a.0.checked_sub(b.1)?, a.1.checked_sub(b.0)?)),
+                (ScalarFn::MUL, &[a, b]) => hull(&[
+                    a.0.checked_mul(b.0)?,
+                    a.0.checked_mul(b.1)?,
+                    a.1.checked_mul(b.0)?,
+                    a.1.checked_mul(b.1)?,
+                ]),
+                (ScalarFn::DIV, &[a, (n, m)]) if n == m && n > 0 => {
+                    Some((a.0.div_euclid(n), a.1.div_euclid(n)))
+                }
+                (ScalarFn::REM, &[a, (n, m)]) if n == m && n > 0 => {
+                    match a.0.div_euclid(n) == a.1.div_euclid(n) {
+                        true => Some((a.0.rem_euclid(n), a.1.rem_euclid(n))),
+                        false => Some((0, n - 1)),
+                    }
+                }
+                (ScalarFn::MAX, &[a, b]) => Some((a.0.max(b.0), a.1.max(b.1))),
+                (ScalarFn::MIN, &[a, b]) => Some((a.0.min(b.0), a.1.min(b.1))),
+                (ScalarFn::CLAMP, &[a, b, c]) => {
+                    Some((a.0.max(b.0).min(c.0), a.1.max(b.1).min(c.1)))
+                }
+                _ => None,
+            }
+        }
+        _ => None,
     }
 }
 
@@ -117,40 +241,11 @@ pub fn affine(e: &Expr) -> Option<(Vec<(LabelId, i64)>, i64)> {
     }
 }
 
-/// Which labels of a bound EinSum the planner may split: those that every access reads bare, or
-/// as the slowest member of a merged axis (so that a tile's footprint is still one interval),
-/// on both sides; and no label that a selecting aggregation reduces.
-pub fn splittable(e: &EinSum, extents: &[usize]) -> Vec<bool> {
-    let mut ok = vec![true; extents.len()];
-    let leading = |terms: &[(LabelId, i64)]| {
-        let &(top, c) = terms.iter().max_by_key(|t| t.1)?;
-        let rest: i64 = terms
-            .iter()
-            .filter(|t| t.0 != top)
-            .map(|&(l, k)| k.saturating_mul(extents[l.at()] as i64 - 1))
-            .fold(0, i64::saturating_add);
-        (terms.iter().all(|t| t.1 > 0) && rest < c).then_some(top)
-    };
-    for axis in e.operands.iter().flat_map(|o| AccessMap::of(o).axes) {
-        if let AxisAccess::Affine { terms, offset } = axis {
-            let top = leading(&terms).filter(|_| offset == 0);
-            for (l, _) in terms.iter().filter(|t| Some(t.0) != top) {
-                ok[l.at()] = false;
-            }
-        }
-    }
-    let data_indices = e
-        .operands
-        .iter()
-        .flat_map(|o| &o.index)
-        .filter(|x| affine(x).is_none());
-    for index in data_indices {
-        index.visit(&mut |x| {
-            if let Expr::Index(l) = x {
-                ok[l.at()] = false;
-            }
-        });
-    }
+/// Which labels of a bound EinSum may be split: all whose tiles make a box of the output. That
+/// leaves out the faster labels of a merged output axis, and what a selecting aggregation reduces.
+/// How operands are read does not matter: a tile reads the hull of its accesses.
+pub fn splittable(e: &EinSum) -> Vec<bool> {
+    let mut ok = vec![true; e.labels.len()];
     for axis in &e.out {
         for l in &axis[1.min(axis.len())..] {
             ok[l.at()] = false;
@@ -162,6 +257,31 @@ pub fn splittable(e: &EinSum, extents: &[usize]) -> Vec<bool> {
         }
     }
     ok
+}
+
+/// Pairs of labels of which an operand reads the second as the slowest of a merged axis and the
+/// first as a faster one: unless every tile has one value of the second, splitting the first
+/// leaves each tile with almost all of the axis to read.
+pub(crate) fn inner_labels(e: &EinSum, extents: &[usize]) -> Vec<(LabelId, LabelId)> {
+    let mut pairs = Vec::new();
+    for axis in e.operands.iter().flat_map(|o| AccessMap::of(o).axes) {
+        let AxisAccess::Affine { mut terms, .. } = axis else {
+            continue;
+        };
+        for t in &mut terms {
+            t.1 = t.1.saturating_abs();
+        }
+        if is_merged(&terms, extents) {
+            terms.sort_by_key(|t| t.1);
+            let slowest = terms.pop();
+            pairs.extend(
+                slowest
+                    .iter()
+                    .flat_map(|o| terms.iter().map(|t| (t.0, o.0))),
+            );
+        }
+    }
+    pairs
 }
 
 /// The box of the output that a tile of the labels makes.

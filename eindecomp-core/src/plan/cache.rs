@@ -16,7 +16,7 @@ use crate::graph::{BoundGraph, Pin};
 
 /// Version of the planner: raised whenever it makes another plan of the same key. A test compares
 /// plans with stored ones.
-pub const PLANNER: &str = "planner/1";
+pub const PLANNER: &str = "planner/2";
 /// Version of the entry's format.
 const FORMAT: u32 = 1;
 /// Larger files are no entries.

@@ -1,7 +1,7 @@
 //! Viable partition vectors: which labels may be split, in how many parts, and every way to make
 //! as many tuples as there are devices (EinDecomp, arXiv 2410.02682, §8.1).
 
-use crate::ein::access::splittable;
+use crate::ein::access::{inner_labels, splittable};
 use crate::ein::{EinSum, Expr, LabelId};
 use crate::graph::{BoundGraph, Node, NodeId, Pin};
 use crate::plan::planner::PlanError;
@@ -25,12 +25,18 @@ impl Room {
         }
     }
 
-    /// Of an EinSum's labels.
+    /// Of an EinSum's labels, over `devices` devices. A label that a merged axis steps over is
+    /// whole, unless a pin splits it, where tiles of one value of the slower label are too many.
     ///
     /// # Errors
     /// [`PlanError::PinLabel`].
-    pub fn of_vertex(node: &Node, e: &EinSum, extents: &[usize]) -> Result<Room, PlanError> {
-        let may = splittable(e, extents);
+    pub fn of_vertex(
+        node: &Node,
+        e: &EinSum,
+        extents: &[usize],
+        devices: u32,
+    ) -> Result<Room, PlanError> {
+        let may = splittable(e);
         let most = |(&n, &may): (&usize, &bool)| if may { clip(n) } else { 1 };
         let mut room = Room {
             most: extents.iter().zip(&may).map(most).collect(),
@@ -47,6 +53,11 @@ impl Room {
                     })?;
                     room.exact[label] = Some(*parts);
                 }
+            }
+        }
+        for (inner, outer) in inner_labels(e, extents) {
+            if extents[outer.at()] > devices as usize && room.exact[inner.at()].is_none() {
+                room.most[inner.at()] = 1;
             }
         }
         Ok(room)
@@ -118,7 +129,7 @@ pub fn viable(graph: &BoundGraph, node: NodeId, devices: u32) -> Result<Vec<Vec<
     let Some(e) = vertex.einsum() else {
         return Ok(Vec::new());
     };
-    let room = Room::of_vertex(vertex, e, graph.label_extents(node))?;
+    let room = Room::of_vertex(vertex, e, graph.label_extents(node), devices)?;
     let order = first_seen(e);
     let seen = Room {
         most: order.iter().map(|l| room.most[l.at()]).collect(),

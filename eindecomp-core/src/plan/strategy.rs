@@ -78,13 +78,10 @@ fn is_weight(graph: &BoundGraph, node: NodeId) -> bool {
     graph.node(node).role() == Some(Role::Weight)
 }
 
-/// The label that an axis is cut by: a bare one, or the slowest of a merged axis.
+/// The label that an axis is cut by: the one that moves what is read most, as the slowest of a
+/// merged axis; an output label before a reduced one.
 fn cut_by(access: &AxisAccess) -> Option<LabelId> {
-    match access {
-        AxisAccess::Bare(l) => Some(*l),
-        AxisAccess::Affine { terms, .. } => terms.iter().max_by_key(|t| t.1).map(|t| t.0),
-        AxisAccess::Data => None,
-    }
+    access.labels().next().map(|l| LabelId(l as u16))
 }
 
 fn label_roles(graph: &BoundGraph, e: &EinSum, axes: &[Vec<IndexRole>]) -> Vec<IndexRole> {
@@ -116,7 +113,8 @@ fn label_roles(graph: &BoundGraph, e: &EinSum, axes: &[Vec<IndexRole>]) -> Vec<I
 }
 
 /// What one vertex does under a plan: `column-parallel`, `row-parallel, then reduce-scatter`,
-/// `data × head-parallel; gathers k v; reshards (result)`. Empty for an input.
+/// `data × head-parallel; gathers k v; reshards (result)`, `spatial-parallel; exchanges halos of u`.
+/// Empty for an input.
 pub fn words(
     graph: &BoundGraph,
     roles: &Roles,
@@ -129,7 +127,7 @@ pub fn words(
     };
     let mut ways: Vec<&str> = Vec::new();
     for (at, _) in join.parts.iter().enumerate().filter(|&(_, &d)| d > 1) {
-        let way = way(graph, e, LabelId(at as u16), roles.labels(node)[at]);
+        let way = way(graph, node, e, LabelId(at as u16), roles.labels(node)[at]);
         if !ways.contains(&way) {
             ways.push(way);
         }
@@ -148,10 +146,15 @@ pub fn words(
         };
     }
     let fetched = fetches(graph, devices, nodes, node);
-    for (verb, gathers) in [("gathers", true), ("reshards", false)] {
-        let some = fetched.iter().filter(|f| f.1 == gathers);
+    let verbs = [
+        ("gathers", Fetch::Gather),
+        ("exchanges halos of", Fetch::Halo),
+        ("reshards", Fetch::Reshard),
+    ];
+    for (verb, kind) in verbs {
+        let some = fetched.iter().filter(|f| f.1 == kind);
         let mut names: Vec<&str> = some.map(|f| &*graph.node(f.0).name).collect();
-        if !gathers && hands_over(graph, devices, nodes, node) {
+        if kind == Fetch::Reshard && hands_over(graph, devices, nodes, node) {
             names.push("(result)");
         }
         if !names.is_empty() {
@@ -174,7 +177,13 @@ fn hands_over(graph: &BoundGraph, devices: u32, nodes: &[NodePlan], node: NodeId
         && made.beyond(&Holding::tiles(owner, graph.shape(node), devices)) > 0
 }
 
-fn way(graph: &BoundGraph, e: &EinSum, label: LabelId, role: IndexRole) -> &'static str {
+fn way(
+    graph: &BoundGraph,
+    node: NodeId,
+    e: &EinSum,
+    label: LabelId,
+    role: IndexRole,
+) -> &'static str {
     let reads = |o: &crate::ein::Operand| {
         let axes = AccessMap::of(o).axes;
         axes.iter().any(|a| cut_by(a) == Some(label))
@@ -183,7 +192,11 @@ fn way(graph: &BoundGraph, e: &EinSum, label: LabelId, role: IndexRole) -> &'sta
         .operands
         .iter()
         .any(|o| is_weight(graph, o.node) && reads(o));
+    let extents = graph.label_extents(node);
+    let window = (e.operands.iter().flat_map(|o| AccessMap::of(o).axes))
+        .any(|a| a.is_window(extents) && cut_by(&a) == Some(label));
     match (role, e.is_output(label), weight) {
+        (IndexRole::Batch | IndexRole::Feature, true, _) if window => "spatial",
         (_, false, true) => "row",
         (_, false, false) => "contraction",
         (IndexRole::Batch, ..) => "data",
@@ -194,15 +207,25 @@ fn way(graph: &BoundGraph, e: &EinSum, label: LabelId, role: IndexRole) -> &'sta
     }
 }
 
-/// Owned operands of which some device reads what it does not own, and whether some element is
-/// read on several devices (a gather) or each on one (a reshard).
+/// How devices get what they read and do not own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fetch {
+    /// Each element goes to one device.
+    Reshard,
+    /// The surroundings of what a device owns: windows, and neighbours of points.
+    Halo,
+    /// Some element goes to several devices.
+    Gather,
+}
+
+/// Owned operands of which some device reads what it does not own.
 fn fetches(
     graph: &BoundGraph,
     devices: u32,
     nodes: &[NodePlan],
     node: NodeId,
-) -> Vec<(NodeId, bool)> {
-    let mut found: Vec<(NodeId, bool)> = Vec::new();
+) -> Vec<(NodeId, Fetch)> {
+    let mut found: Vec<(NodeId, Fetch)> = Vec::new();
     let (Some(e), Some(join)) = (graph.node(node).einsum(), &nodes[node.at()].join) else {
         return found;
     };
@@ -214,11 +237,19 @@ fn fetches(
         let extents = graph.label_extents(node);
         let access = AccessMap::of(operand);
         let need = Holding::footprints(&access, join, extents, shape, devices);
-        if need.beyond(&Holding::tiles(owner, shape, devices)) > 0 {
-            let gather = need.elements() > graph.elements(operand.node) as u128;
+        let lacking = need.beyond(&Holding::tiles(owner, shape, devices));
+        if lacking > 0 {
+            let window = access.axes.iter().any(|a| a.is_window(extents));
+            let fetch = if window && lacking <= need.elements() / 2 {
+                Fetch::Halo
+            } else if need.elements() > graph.elements(operand.node) as u128 {
+                Fetch::Gather
+            } else {
+                Fetch::Reshard
+            };
             match found.iter_mut().find(|f| f.0 == operand.node) {
-                Some(f) => f.1 |= gather,
-                None => found.push((operand.node, gather)),
+                Some(f) => f.1 = f.1.max(fetch),
+                None => found.push((operand.node, fetch)),
             }
         }
     }

@@ -16,7 +16,7 @@ pub fn random_plan(graph: &BoundGraph, devices: u32, seed: u64) -> Plan {
     let node = |(node, vertex): (_, &crate::graph::Node)| {
         let join = vertex.einsum().map(|e| {
             let extents = graph.label_extents(node);
-            let limits: Vec<usize> = (extents.iter().zip(splittable(e, extents)))
+            let limits: Vec<usize> = (extents.iter().zip(splittable(e)))
                 .map(|(&b, split)| if split { b.max(1) } else { 1 })
                 .collect();
             dice.layout(&limits, devices, most)

@@ -246,7 +246,7 @@ pub fn structure(graph: &BoundGraph, devices: u32, nodes: &[NodePlan]) -> Result
             (Some(e), Some(join)) => {
                 let extents = graph.label_extents(node);
                 layout(node, Part::Join, join, extents, devices)?;
-                let split = splittable(e, extents);
+                let split = splittable(e);
                 for (axis, &parts) in join.parts.iter().enumerate() {
                     let limit = extents[axis].max(1);
                     if parts as usize > limit {

@@ -1,18 +1,19 @@
 //! The cost model `communication`: elements moved when every tile is remote (EinDecomp, arXiv
 //! 2410.02682, §5). With p = ∏ d tuples and n the elements of a tile:
 //!
-//! * JOIN = Σ over tuples and operands of the tile's footprint, Σ_in |in| · ∏_{l ∉ in} d\[l\];
+//! * JOIN = Σ over tuples and operands of the elements of the tile's footprint: Σ_in |in| ·
+//!   ∏_{l ∉ in} d\[l\] where axes are read whole, and halos beside that where they are not;
 //! * AGG = |out| · (n_agg − 1), n_agg = ∏ d over reduced labels;
 //! * REPART, from a tensor's tiles to those that a consumer reads: Σ over overlapping pairs of the
-//!   producer tile's elements + Σ over consumer tiles of (k − 1) · its elements, where k producer
-//!   tiles overlap it; 0 if every consumer tile is in the producer's tile of the same key. Graph
-//!   inputs are partitioned beforehand: 0.
+//!   producer tile's elements + Σ over consumer tiles of (k − 1) · its elements, where a consumer
+//!   tile is the footprint, halo included, and k producer tiles overlap it; 0 if every consumer
+//!   tile is in the producer's tile of the same key. Graph inputs are partitioned beforehand: 0.
 
 use super::CostModel;
 use crate::ein::access::{AccessMap, AxisAccess};
 use crate::ein::{EinSum, LabelId};
 use crate::graph::{BoundGraph, NodeId};
-use crate::plan::layout::{Region, tile_range};
+use crate::plan::layout::{Layout, Region, tile_range};
 
 /// The model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,10 +95,11 @@ pub fn output_parts(e: &EinSum, d: &[u32]) -> Vec<u32> {
     e.out.iter().map(parts).collect()
 }
 
-/// What one tile of one label reads on one axis.
+/// What one tile reads on one axis.
 struct Read {
     axis: usize,
-    /// Number of tiles, and which one it is.
+    /// Number of tiles of the labels that move what is read, and which one it is, the label that
+    /// moves it most being the most significant.
     parts: u32,
     key: u32,
     /// Half-open.
@@ -110,10 +112,10 @@ impl Read {
     }
 }
 
-/// What the tiles of a vertex read of one operand. A split label decides the ranges of its own
-/// axes alone, so that sums over tiles are products over labels.
+/// What the tiles of a vertex read of one operand. Axes that no split label has in common are
+/// independent, so that sums over tiles are products over groups of axes.
 struct Reads {
-    /// Per group of axes (those that one split label moves; those that none does): per tile.
+    /// Per group of axes and tile of its split labels.
     groups: Vec<Vec<Vec<Read>>>,
     /// Which labels move an axis.
     indexed: Vec<bool>,
@@ -133,35 +135,40 @@ impl Reads {
             AccessMap::of(&e.operands[operand]),
             graph.shape(e.operands[operand].node),
         );
-        let mut groups: Vec<(Option<usize>, Vec<usize>)> = Vec::new();
-        for (axis, how) in access.axes.iter().enumerate() {
-            let label = split_label(how, d);
-            match groups.iter_mut().find(|g| g.0 == label) {
-                Some(group) => group.1.push(axis),
-                None => groups.push((label, vec![axis])),
-            }
-        }
+        let split: Vec<Vec<usize>> = access.axes.iter().map(|a| split_labels(a, d)).collect();
         let whole = Region::whole(extents);
-        for (label, axes) in groups {
-            let parts = label.map_or(1, |l| d[l]);
-            let tile = |key: u32| {
+        for (labels, axes) in groups(&split) {
+            let parts: Vec<u32> = labels.iter().map(|&l| d[l]).collect();
+            let keys = Layout {
+                devices: Vec::new(),
+                parts,
+            };
+            let tile = |number: usize| {
+                let key = keys.key(number);
                 let mut tile = whole.clone();
-                if let Some(l) = label {
-                    tile.0[l] = tile_range(extents[l], parts, key);
+                for ((&l, &parts), &k) in labels.iter().zip(&keys.parts).zip(&key) {
+                    tile.0[l] = tile_range(extents[l], parts, k);
                 }
                 let footprint = access.footprint(&tile, shape);
-                let read = |&axis: &usize| Read {
-                    axis,
-                    parts,
-                    key,
-                    range: footprint.0[axis],
+                let read = |&axis: &usize| {
+                    let of = |l: &usize| labels.iter().zip(&key).find(|(m, _)| *m == l);
+                    let step = |(parts, key): (u32, u32), l: &usize| {
+                        (parts * d[*l], key * d[*l] + of(l).map_or(0, |k| *k.1))
+                    };
+                    let (parts, key) = split[axis].iter().fold((1, 0), step);
+                    Read {
+                        axis,
+                        parts,
+                        key,
+                        range: footprint.0[axis],
+                    }
                 };
                 axes.iter().map(read).collect()
             };
-            if let Some(l) = label {
+            for &l in &labels {
                 reads.indexed[l] = true;
             }
-            reads.groups.push((0..parts).map(tile).collect());
+            reads.groups.push((0..keys.tiles()).map(tile).collect());
         }
         reads
     }
@@ -177,13 +184,27 @@ impl Reads {
     }
 }
 
-/// The label whose tiles decide what is read on an axis: of those in it, the one that is split.
-pub(crate) fn split_label(axis: &AxisAccess, d: &[u32]) -> Option<usize> {
-    match axis {
-        AxisAccess::Bare(l) => Some(l.at()).filter(|&l| d[l] > 1),
-        AxisAccess::Affine { terms, .. } => terms.iter().map(|t| t.0.at()).find(|&l| d[l] > 1),
-        AxisAccess::Data => None,
+/// The split labels whose tiles decide what is read on an axis.
+fn split_labels(axis: &AxisAccess, d: &[u32]) -> Vec<usize> {
+    axis.labels().filter(|&l| d[l] > 1).collect()
+}
+
+/// Axes that have labels in common, directly or through other axes, with all labels of theirs.
+fn groups(labels: &[Vec<usize>]) -> Vec<(Vec<usize>, Vec<usize>)> {
+    let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+    for (axis, of) in labels.iter().enumerate() {
+        let (mut labels, mut axes) = (of.clone(), vec![axis]);
+        groups.retain_mut(|(more, with)| {
+            let apart = more.iter().all(|l| !of.contains(l)) && !(more.is_empty() && of.is_empty());
+            if !apart {
+                labels.extend(more.iter().filter(|l| !of.contains(l)));
+                axes.append(with);
+            }
+            apart
+        });
+        groups.push((labels, axes));
     }
+    groups
 }
 
 /// The producer's tiles that a read touches, on its axis.
@@ -265,7 +286,6 @@ mod tests {
 
     /// The definition, tile by tile.
     fn literal(shape: &[i64], from: &[u32], to: &[u32]) -> u128 {
-        use crate::plan::layout::Layout;
         let shape: Vec<usize> = shape.iter().map(|&n| n as usize).collect();
         let tiles = |parts: &[u32]| -> Vec<Region> {
             let count = parts.iter().product::<u32>() as usize;

@@ -4,11 +4,12 @@
 //! V points of iteration, p tuples of V/p points each read at least
 //! GP(F) = min Σ_j ∏_{l ∈ S_j} t_l subject to ∏ t_l = F and 1 ≤ t_l ≤ b_l, F = V/p: a geometric
 //! program, convex in log t. So p · GP(V/p) − |out| bounds the vertex and the sum over vertices the
-//! graph. For a matrix product it equals the memory-independent bounds of Al Daas et al. (arXiv
+//! graph. Where an axis is read in windows, the tiles of its labels together read at least every
+//! element that some point reads, halos or not: it counts as those elements, cut by its labels. For a matrix product it equals the memory-independent bounds of Al Daas et al. (arXiv
 //! 2205.13407).
 
 use crate::ein::LabelId;
-use crate::ein::access::{AccessMap, AxisAccess, splittable};
+use crate::ein::access::{AccessMap, AxisAccess, Hull, splittable};
 use crate::graph::{BoundGraph, NodeId};
 use crate::plan::layout::Region;
 
@@ -28,7 +29,7 @@ pub fn vertex_limit(graph: &BoundGraph, node: NodeId, tuples: u32) -> u128 {
     if extents.contains(&0) {
         return 0;
     }
-    let free: Vec<usize> = splittable(e, extents)
+    let free: Vec<usize> = splittable(e)
         .iter()
         .enumerate()
         .filter_map(|(l, &ok)| (ok && extents[l] > 1).then_some(l))
@@ -41,10 +42,9 @@ pub fn vertex_limit(graph: &BoundGraph, node: NodeId, tuples: u32) -> u128 {
     };
     program.total = program.room.iter().sum::<f64>() - f64::from(tuples).ln();
     for operand in &e.operands {
-        let access = AccessMap::of(operand);
-        let volume = access.footprint(&whole, graph.shape(operand.node)).volume();
-        let labels = access.axes.iter().filter_map(|a| moved_by(a, &free));
-        program.add(volume, labels, extents, &free);
+        let (volume, labels) =
+            least_read(&AccessMap::of(operand), graph.shape(operand.node), &whole);
+        program.add(volume, labels.into_iter(), extents, &free);
     }
     let out = e.out.iter().filter_map(|axis| axis.first());
     let out = out.map(|l: &LabelId| l.at()).filter(|l| free.contains(l));
@@ -53,15 +53,79 @@ pub fn vertex_limit(graph: &BoundGraph, node: NodeId, tuples: u32) -> u128 {
     (least.max(0.0) as u128).saturating_sub(graph.elements(node) as u128)
 }
 
-/// The label that may split what is read on an axis.
-fn moved_by(axis: &AxisAccess, free: &[usize]) -> Option<usize> {
-    match axis {
-        AxisAccess::Bare(l) => Some(l.at()).filter(|l| free.contains(l)),
-        AxisAccess::Affine { terms, .. } => {
-            terms.iter().map(|t| t.0.at()).find(|l| free.contains(l))
-        }
-        AxisAccess::Data => None,
+/// A box that all tiles together read at least, in elements, and the labels that cut it (twice
+/// those that cut two of its axes).
+fn least_read(access: &AccessMap, shape: &[usize], whole: &Region) -> (usize, Vec<usize>) {
+    let footprint = access.footprint(whole, shape);
+    let (mut volume, mut labels) = (1usize, Vec::new());
+    let is_whole = |a: &AxisAccess| matches!(a, AxisAccess::Bare(_) | AxisAccess::Data);
+    let axes = || access.axes.iter().zip(&footprint.0).zip(shape);
+    for ((axis, &(lo, hi)), _) in axes().filter(|((a, _), _)| is_whole(a)) {
+        volume = volume.saturating_mul(hi - lo);
+        labels.extend(axis.labels());
     }
+    for ((axis, _), &extent) in axes().filter(|((a, _), _)| !is_whole(a)) {
+        let inside = match axis.hull(whole) {
+            Hull::Range(lo, hi) => lo >= 0 && hi < extent as i64,
+            _ => false,
+        };
+        let least = match axis {
+            AxisAccess::Affine { terms, offset } if !axis.labels().any(|l| labels.contains(&l)) => {
+                labels.extend(axis.labels());
+                distinct(terms, *offset, whole, extent)
+            }
+            // each tile has a point, which reads one element, if it may read at all
+            _ => usize::from(inside),
+        };
+        volume = volume.saturating_mul(least);
+    }
+    (volume, labels)
+}
+
+/// At most as many elements as an affine index has values inside an axis.
+fn distinct(terms: &[(LabelId, i64)], offset: i64, whole: &Region, extent: usize) -> usize {
+    let last = |l: LabelId| whole.0[l.at()].1 as i64 - 1;
+    let mut ascending = terms.to_vec();
+    ascending.sort_by_key(|t| t.1.unsigned_abs());
+    let mut reach = 1;
+    let no_gaps = ascending.iter().all(|&(l, c)| {
+        let near = c.saturating_abs() <= reach;
+        reach = c
+            .saturating_abs()
+            .saturating_mul(last(l))
+            .saturating_add(reach);
+        near
+    });
+    let inside = |lo: i64, hi: i64| (hi.min(extent as i64 - 1) - lo.max(0) + 1).max(0) as usize;
+    if no_gaps {
+        let by = |&(l, c): &(LabelId, i64)| c.saturating_mul(last(l));
+        let least = terms
+            .iter()
+            .map(by)
+            .fold(offset, |x, c| x.saturating_add(c.min(0)));
+        let most = terms
+            .iter()
+            .map(by)
+            .fold(offset, |x, c| x.saturating_add(c.max(0)));
+        return inside(least, most);
+    }
+    // one index alone, the others being 0
+    let alone = |&(l, c): &(LabelId, i64)| {
+        let (step, first) = match c > 0 {
+            true => (c, offset),
+            false => (
+                c.saturating_abs(),
+                offset.saturating_add(c.saturating_mul(last(l))),
+            ),
+        };
+        let from = (first.saturating_neg().max(0) as u64).div_ceil(step as u64) as i64;
+        let to = (extent as i64 - 1)
+            .saturating_sub(first)
+            .div_euclid(step)
+            .min(last(l));
+        (to - from + 1).max(0) as usize
+    };
+    terms.iter().map(alone).max().unwrap_or(0)
 }
 
 /// min Σ_j exp(c_j + a_j · s), Σ s = total, 0 ≤ s ≤ room.
@@ -171,6 +235,9 @@ impl Program {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ein::Operand;
+    use crate::graph::EinGraph;
+    use crate::plan::Layout;
     use crate::plan::cost::communication::{agg, join};
     use crate::plan::partition::viable;
     use crate::plan::samples::{matmul, transformer};
@@ -213,6 +280,79 @@ mod tests {
             for (node, vertex) in g.ids().filter(|(_, n)| n.einsum().is_some()) {
                 let limit = vertex_limit(&g, node, p);
                 assert!(limit <= best(&g, node, p), "{} {p}", vertex.name);
+            }
+        }
+    }
+
+    /// The elements of all footprints, tuple by tuple.
+    fn literal(graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
+        let e = graph.node(node).einsum().unwrap();
+        let tiles = Layout {
+            parts: d.to_vec(),
+            devices: vec![0; d.iter().product::<u32>() as usize],
+        };
+        let read =
+            |o: &Operand, tile: &Region| AccessMap::of(o).footprint(tile, graph.shape(o.node));
+        let all = tiles.iter(graph.label_extents(node)).flat_map(|(tile, _)| {
+            let read = e.operands.iter().map(|o| read(o, &tile).volume() as u128);
+            read.collect::<Vec<_>>()
+        });
+        all.sum()
+    }
+
+    #[test]
+    fn halos_are_counted_and_bounded() {
+        let bodies = [
+            (
+                "x: f32[9, 8], w: f32[3, 3]",
+                "f32[9, 8]",
+                "i in 9, j in 8",
+                "sum[u, v] (x[i + u - 1, j + v - 1] else 0.0) * w[u, v]",
+            ),
+            (
+                "x: f32[9, 12], w: f32[3]",
+                "f32[5, 3]",
+                "i in 5, j in 3",
+                "sum[u] (x[2 * i - 1 + u, 4 * j] else 0.0) * w[u]",
+            ),
+            (
+                "x: f32[7, 14]",
+                "f32[7, 7]",
+                "i, j in 7",
+                "x[i, i + j] + (x[i, 3 * j - 4] else 0.0)",
+            ),
+            (
+                "x: f32[12, 5]",
+                "f32[2, 6]",
+                "a in 2, b in 6",
+                "sum[c in 2, d in 5] x[(b, c), d] * x[(11 - (a, b)), (a + d) % 5]",
+            ),
+            (
+                "x: f32[6]",
+                "f32[12, 6]",
+                "i in 12, j in 6",
+                "x[i / 2] * x[(j + 4) % 6] + (x[i - 9] else 1.0)",
+            ),
+        ];
+        for (parameters, result, out, body) in bodies {
+            let text = format!("fn f({parameters}) -> {result} {{ let y[{out}] = {body}; y }}");
+            let text = text.replace("(11 - (a, b))", "11 - 6 * a - b");
+            let graph = EinGraph::from_text(&text, "f", &Default::default());
+            let graph = graph.unwrap_or_else(|e| panic!("{text}: {e}"));
+            let graph = graph.bind(&Default::default()).unwrap();
+            for p in [1, 2, 3, 4, 6, 8] {
+                for (node, _) in graph.ids().filter(|(_, n)| n.einsum().is_some()) {
+                    let limit = vertex_limit(&graph, node, p);
+                    for d in viable(&graph, node, p).unwrap() {
+                        let read = join(&graph, node, &d);
+                        assert_eq!(read, literal(&graph, node, &d), "{text} {d:?}");
+                        let all = d.iter().product::<u32>() == p;
+                        assert!(
+                            !all || limit <= read + agg(&graph, node, &d),
+                            "{text} {d:?}"
+                        );
+                    }
+                }
             }
         }
     }

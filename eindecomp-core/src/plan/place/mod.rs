@@ -8,9 +8,9 @@ mod axes;
 mod lists;
 mod model;
 
-use crate::ein::access::splittable;
 use crate::graph::{BoundGraph, Node, NodeId};
 use crate::plan::layout::Layout;
+use crate::plan::partition::Room;
 use crate::plan::planner::{Algorithm, PlanError};
 use crate::plan::search::{Budget, Solution, exact, exhaustive, linearized};
 use crate::plan::{NodePlan, Residency};
@@ -98,9 +98,10 @@ fn orders(graph: &BoundGraph, devices: u32) -> Orders {
     let labels = |(id, node): (NodeId, &Node)| {
         let extents = graph.label_extents(id);
         let axes = graph.shape(id).iter().filter(|&&n| n > 1).count();
-        let may = |e| splittable(e, extents).into_iter().zip(extents);
-        let labels = |e| may(e).filter(|&(may, &n)| may && n > 1).count();
-        node.einsum().map_or(0, labels).max(axes)
+        let room = |e| Room::of_vertex(node, e, extents, devices).ok();
+        let room = node.einsum().and_then(room);
+        let labels = room.map_or(0, |r| r.most.iter().filter(|&&n| n > 1).count());
+        labels.max(axes)
     };
     let (axes, labels) = (
         Axes::of(devices),

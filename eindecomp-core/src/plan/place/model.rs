@@ -264,7 +264,8 @@ impl Build<'_> {
         e: &EinSum,
         keep: Keep<'_>,
     ) -> Result<Rc<Layouts>, PlanError> {
-        let room = Room::of_vertex(node, e, self.graph.label_extents(id))?;
+        let extents = self.graph.label_extents(id);
+        let room = Room::of_vertex(node, e, extents, self.lists.devices)?;
         let all = self.lists.joins(room);
         let all = all
             .filter(|l| !l.all.is_empty())

@@ -417,7 +417,8 @@ impl Runs<'_> {
                 if ok {
                     let out = &mut regs.get::<T>(dst)[lane + i..=lane + i];
                     // SAFETY: every index of the point is in the operand, and the window covers
-                    // the footprint, which is the whole axis for indices that are data.
+                    // the footprint: every index that a point computes, the whole axis where it
+                    // is data.
                     unsafe { read(load.view, at, 1, out) };
                 } else {
                     self.miss::<T>(dst, regs, run, lane + i..lane + i + 1)?;

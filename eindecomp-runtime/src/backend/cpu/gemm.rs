@@ -416,7 +416,7 @@ fn terms(axis: &AxisAccess) -> Option<(Vec<(LabelId, i64)>, i64)> {
     match axis {
         AxisAccess::Bare(l) => Some((vec![(*l, 1)], 0)),
         AxisAccess::Affine { terms, offset } => Some((terms.clone(), *offset)),
-        AxisAccess::Data => None,
+        AxisAccess::Computed(_) | AxisAccess::Data => None,
     }
 }
 

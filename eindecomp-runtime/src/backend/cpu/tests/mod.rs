@@ -363,7 +363,7 @@ impl Case {
         let (graph, node) = self.graph();
         let want = self.reference(&graph).unwrap();
         let e = graph.node(node).einsum().unwrap();
-        let can_split = splittable(e, &self.extents);
+        let can_split = splittable(e);
         // Terms are about 1, so that a sum's error is relative to their number.
         let terms: usize = self.extents[self.out.len()..].iter().product();
         let finite = want.iter().filter(|w| w.is_finite());
