@@ -7,7 +7,7 @@ use super::expr::{Mode, StmtCx};
 use super::extents::{MergedUse, Use};
 use super::names::count;
 use super::tree::{Expr, ExprKind, IndexId, Read, Sub, Type, listed};
-use super::types::not_yet;
+use super::types::{no_rest, not_yet};
 use crate::ein::{DType, Dim, Value};
 use crate::syntax::ast::{self, Lit, Outside};
 use crate::syntax::diag::{Code, Diag};
@@ -37,7 +37,7 @@ impl StmtCx<'_, '_> {
             return None;
         };
         if let Some(ast::Sub::Rest(name)) = subs.iter().find(|s| matches!(s, ast::Sub::Rest(_))) {
-            self.report(not_yet(name.span, "rank polymorphism (`..`)"));
+            self.report(no_rest(name.span, &format!("..{name}")));
             return None;
         }
         if t.axes.len() != subs.len() {
@@ -129,7 +129,7 @@ impl StmtCx<'_, '_> {
             match part {
                 ast::Sub::Merged(inner, _) => self.members(inner, out)?,
                 ast::Sub::Rest(name) => {
-                    self.report(not_yet(name.span, "rank polymorphism (`..`)"));
+                    self.report(no_rest(name.span, &format!("..{name}")));
                     return None;
                 }
                 ast::Sub::Expr(e) => match self.position(e)?.kind {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::names::nearest;
 use super::prove::{Equality, Facts};
-use super::rank;
+use super::instance::{Instances, is_generic};
 use super::tree::{
     Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, StructType, Type,
     Var, VarId, Warning,
@@ -26,6 +26,10 @@ pub(super) struct Items<'a> {
     pub(super) scalars: BTreeMap<&'a str, &'a ast::ScalarFn>,
     /// Every block, those with a broken signature too.
     pub(super) blocks: BTreeSet<&'a str>,
+    /// Blocks that have instances.
+    pub(super) generic: BTreeMap<&'a str, &'a ast::Block>,
+    /// Instances so far.
+    pub(super) instances: &'a Instances,
 }
 
 impl<'a> Items<'a> {
@@ -33,18 +37,26 @@ impl<'a> Items<'a> {
         program: &'a ast::Program,
         declared: &'a Declared<'a>,
         checked: &'a Checked,
+        instances: &'a Instances,
     ) -> Items<'a> {
         let mut items = Items {
             checked,
             declared,
             scalars: BTreeMap::new(),
             blocks: BTreeSet::new(),
+            generic: BTreeMap::new(),
+            instances,
         };
         for item in &program.items {
             let name = item.head().name.as_str();
             match item {
                 Item::ScalarFn(f) => drop(items.scalars.insert(name, f)),
-                Item::Block(_) => drop(items.blocks.insert(rank::base(name))),
+                Item::Block(block) => {
+                    items.blocks.insert(name);
+                    if is_generic(block) {
+                        items.generic.entry(name).or_insert(block);
+                    }
+                }
                 Item::Struct(_) | Item::Agg(_) | Item::Extern(_) => {}
             }
         }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use super::body::BodyCx;
 use super::dtype::{fix, flex};
 use super::expr::StmtCx;
+use super::instance::{self, Misfit};
 use super::names::{are, count, nearest};
 use super::prove::Equality;
-use super::rank;
 use super::tree::{
     Argument, Block, Call, Callee, Clause, Expr, ExprKind, ForeignCall, Origin, ParamRole, Stmt,
     TensorType, Type, VarId,
@@ -307,7 +307,7 @@ impl BodyCx<'_> {
         let made = self.arguments(args);
         let mut made = made?;
         let types: Vec<&Type> = made.iter().map(|(_, ty)| ty).collect();
-        let callee = self.callee(name, &types, path)?;
+        let callee = self.callee(name, &types, args, path)?;
         if made.len() != callee.params.len() {
             let wanted = callee.params.len();
             let text = format!(
@@ -387,37 +387,71 @@ impl BodyCx<'_> {
         })
     }
 
-    /// The block called `name`, or its instance that has the ranks of the arguments. `None` says
-    /// nothing if its signature is wrong.
-    fn callee(&mut self, name: &str, args: &[&Type], path: &ast::Path) -> Option<Block> {
-        let checked = self.items.checked;
-        let instances: Vec<&Block> = match self.items.declared.others.block(name) {
-            Some(others) if !self.is_local(name) => others.iter().collect(),
-            _ => match checked.block(name) {
-                Some(block) => vec![block],
-                None => (0..=rank::MAX_REST)
-                    .filter_map(|k| checked.block(&rank::instance_name(name, k)))
-                    .collect(),
-            },
-        };
-        let first = *instances.first()?;
-        if instances.len() == 1 {
-            return Some(first.clone());
+    /// The block called `name`, or its instance for the ranks and dtypes of the arguments. `None`
+    /// says nothing if its signature is wrong.
+    fn callee(
+        &mut self,
+        name: &str,
+        args: &[&Type],
+        texts: &[ast::Expr],
+        path: &ast::Path,
+    ) -> Option<Block> {
+        let given = |ty: &&Type| ty.tensor().map(|t| (t.dtype, t.axes.len()));
+        if !self.is_local(name) {
+            let instances = self.items.declared.others.block(name)?;
+            let first = instances.first()?;
+            let fits = |block: &&Block| {
+                let wanted = block.params.iter().map(|p| given(&&p.ty));
+                block.params.len() == args.len() && wanted.eq(args.iter().map(given))
+            };
+            let found = instances.iter().find(fits);
+            if found.is_none() && instances.len() > 1 && first.params.len() == args.len() {
+                self.errors.push(no_ranks(name, path));
+                return None;
+            }
+            return Some(found.unwrap_or(first).clone());
         }
-        let rank_of = |ty: &Type| ty.tensor().map(|t| t.axes.len());
-        let fits = |block: &&Block| {
-            let ranks = block.params.iter().map(|p| rank_of(&p.ty));
-            block.params.len() == args.len() && ranks.eq(args.iter().map(|ty| rank_of(ty)))
+        let Some(generic) = self.items.generic.get(name).copied() else {
+            return self.items.checked.block(name).cloned();
         };
-        let found = instances.iter().copied().find(fits);
-        if found.is_none() && first.params.len() == args.len() {
-            let text =
-                format!("no number of axes for the `..` of block `{name}` fits these arguments");
-            self.errors
-                .push(Diag::new(Code::CallExtent, path.span, text));
+        if !self.items.callable(name) {
             return None;
         }
-        Some(found.unwrap_or(first).clone())
+        let given: Vec<_> = args.iter().map(given).collect();
+        let literal = |at: usize| matches!(texts[at].kind, ast::ExprKind::Lit(_));
+        let known: Vec<_> = given
+            .iter()
+            .enumerate()
+            .map(|(at, given)| given.filter(|_| !literal(at)))
+            .collect();
+        // A wrong number of arguments is told for any instance.
+        let choices = match instance::fit(generic, &known) {
+            _ if given.len() != generic.params.len() => instance::declared(generic).swap_remove(0),
+            Ok(choices) => choices,
+            Err(Misfit::Ranks) => {
+                self.errors.push(no_ranks(name, path));
+                return None;
+            }
+            Err(Misfit::Dtype(at)) => {
+                let (param, arg) = (&generic.params[at], &args[at]);
+                let text = format!(
+                    "`{}` of block `{name}` is `{}`, but this argument is `{arg}`",
+                    param.name, param.ty
+                );
+                let diag = Diag::new(Code::Argument, texts[at].span, text);
+                self.errors.push(diag.secondary(param.name.span, "declared here"));
+                return None;
+            }
+            Err(Misfit::Open(variable)) => {
+                let text = format!("nothing says what `{variable}` of block `{name}` stands for");
+                let diag = Diag::new(Code::Argument, path.span, text);
+                let place = generic.generics.iter().find(|g| g.name().name == variable);
+                let place = place.map_or(generic.head.name.span, |g| g.name().span);
+                self.errors.push(diag.secondary(place, "declared here"));
+                return None;
+            }
+        };
+        self.items.instance(generic, &choices)
     }
 
     /// Kind, dtype and rank of an argument; a literal takes the parameter's dtype.
@@ -441,20 +475,20 @@ impl BodyCx<'_> {
             let message = format!(
                 "`{}` of block `{}` is `#[host]`, so it takes a literal or host value",
                 param.name,
-                rank::base(callee.name.as_str())
+                instance::base(callee.name.as_str())
             );
             self.errors
                 .push(Diag::new(Code::Argument, text.span, message));
             return None;
         }
-        let local = self.is_local(rank::base(callee.name.as_str()));
+        let local = self.is_local(instance::base(callee.name.as_str()));
         if same_kind(&param.ty, ty, local) {
             return Some(());
         }
         let message = format!(
             "`{}` of block `{}` is `{}`, but this argument is `{ty}`",
             param.name,
-            rank::base(callee.name.as_str()),
+            instance::base(callee.name.as_str()),
             param.ty
         );
         let diag = Diag::new(Code::Argument, text.span, message);
@@ -512,7 +546,7 @@ impl BodyCx<'_> {
         if let Some(missing) = callee.dims.iter().find(|d| !dims.contains_key(*d)) {
             let text = format!(
                 "dim `{missing}` of block `{}` does not follow from the arguments",
-                rank::base(callee.name.as_str())
+                instance::base(callee.name.as_str())
             );
             let diag = Diag::new(Code::CallExtent, path.span, text);
             self.errors
@@ -529,10 +563,10 @@ impl BodyCx<'_> {
             };
             let text = format!(
                 "{what} of block `{}` is {shown}, but this argument's is `{actual}`",
-                rank::base(callee.name.as_str())
+                instance::base(callee.name.as_str())
             );
             let diag = Diag::new(Code::CallExtent, *span, text).secondary(*place, "declared here");
-            let what = format!("{what} of block `{}`", rank::base(callee.name.as_str()));
+            let what = format!("{what} of block `{}`", instance::base(callee.name.as_str()));
             let answer = self.equal(&expected, actual, &what, || diag.clone());
             if !matches!(answer, Equality::Equal) {
                 self.errors.push(diag);
@@ -589,6 +623,11 @@ pub(crate) fn solve_linear(
     let of = |s: &str| dims.get(s).cloned();
     let (slope, rest) = (slope.substitute(&of), rest.substitute(&of));
     (slope.as_const() != Some(0)).then(|| (symbol.clone(), (actual - &rest).floor_div(&slope)))
+}
+
+fn no_ranks(name: &str, path: &ast::Path) -> Diag {
+    let text = format!("no number of axes for the `..` of block `{name}` fits these arguments");
+    Diag::new(Code::CallExtent, path.span, text)
 }
 
 /// The same const from where no dim hides it.

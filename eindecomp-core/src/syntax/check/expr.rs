@@ -9,7 +9,7 @@ use super::extents::{Decl, MergedUse, Use};
 use super::names::{are, count, nearest, nearest_function};
 use super::ranges::Texts;
 use super::tree::{Expr, ExprKind, IndexId, ParamRole, Place, Read, Type};
-use super::types::{element_type, is_const, not_yet, reserved};
+use super::types::{element_type, is_const, no_rest, reserved};
 use crate::ein::{DType, ScalarFn, Value};
 use crate::syntax::ast::{self, Ident, LeftIndex, Lit};
 use crate::syntax::diag::{Code, Diag};
@@ -99,7 +99,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 Some(())
             }
             LeftIndex::Rest(name) => {
-                self.report(not_yet(name.span, "rank polymorphism (`..`)"));
+                self.report(no_rest(name.span, &format!("..{name}")));
                 None
             }
             LeftIndex::Merged(parts, _) => {

@@ -3,7 +3,7 @@
 //! Every error has a place and a code; what follows from an error is not reported again: the
 //! variable it would have defined is poisoned.
 //!
-//! * `rank`: a block with `dim ..L` as one block per rank;
+//! * `instance`: a block with `dim ..L` or `T: Float` as one block per rank and dtype;
 //! * `types`: extents as polynomials, structs, signatures;
 //! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
 //! * `body`: the variables of a block; `stmts`: its statements; `calls`: blocks calling blocks;
@@ -16,13 +16,13 @@ mod calls;
 mod dtype;
 mod expr;
 mod extents;
+mod instance;
 mod mentions;
 mod names;
 mod ops;
 mod others;
 mod prove;
 mod ranges;
-mod rank;
 mod reduce;
 mod stmts;
 mod tree;
@@ -33,25 +33,32 @@ pub(crate) use calls::solve_linear;
 pub use mentions::{Mentions, Paths};
 pub use others::{Others, Signature};
 #[cfg(feature = "plan")]
-pub(crate) use rank::base as base_name;
+pub(crate) use instance::base as base_name;
 pub use tree::*;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::ast;
 use super::ast::{Item, Program, StmtKind};
 use super::diag::{Code, Diag};
+use crate::ein::DType;
+use instance::Instances;
 
-/// Checks a program. A block `f` with `dim ..L` gives the blocks `f/0`, `f/1`, … up to six axes.
+/// Checks a program. A block `f` with `dim ..L` or `T: Float` gives the instances `f/1/f32`,
+/// `f/1/f64`, … for one axis and every dtype, and those that are called.
 pub fn check_program(program: &Program) -> Checked {
     check_with(program, &Others::default())
 }
 
 /// [`check_program`] for a program that uses blocks and structs of others.
 pub fn check_with(program: &Program, others: &Others) -> Checked {
-    let program = &rank::expand(program);
     let declared = &types::Declared::of(program, others);
-    let mut checked = Checked::default();
+    let mut checked = Checked {
+        program: Arc::new(program.clone()),
+        others: Arc::new(others.clone()),
+        ..Checked::default()
+    };
     types::items(program, declared, &mut checked);
     let blocks: Vec<&ast::Block> = program
         .items
@@ -61,7 +68,16 @@ pub fn check_with(program: &Program, others: &Others) -> Checked {
             _ => None,
         })
         .collect();
+    let made = Instances::default();
     for block in callees_first(&blocks, &mut checked.errors) {
+        let items = body::Items::of(program, declared, &checked, &made);
+        if instance::is_generic(block) {
+            for choices in instance::declared(block) {
+                items.instance(block, &choices);
+            }
+            items.instances.ready(block.head.name.as_str());
+            continue;
+        }
         let Some(at) = checked
             .blocks
             .iter()
@@ -69,19 +85,48 @@ pub fn check_with(program: &Program, others: &Others) -> Checked {
         else {
             continue;
         };
-        let items = body::Items::of(program, declared, &checked);
         let (done, errors, warnings) = body::check(block, &checked.blocks[at], &items);
         checked.blocks[at] = done;
-        if rank::is_shown(block.head.name.as_str()) {
-            checked.errors.extend(errors);
-            checked.warnings.extend(warnings);
-        }
+        checked.errors.extend(errors);
+        checked.warnings.extend(warnings);
     }
+    made.finish(&mut checked);
     checked.errors.sort_by_key(|diag| (diag.primary, diag.code));
     checked.errors.dedup();
     checked.warnings.sort_by_key(|warning| warning.span);
     checked.warnings.dedup();
     checked
+}
+
+impl Checked {
+    /// With the instance of that name, and those that it calls, if they are not there yet; `None`
+    /// if the program has no such instance.
+    pub fn with_instance(&self, name: &str) -> Option<Checked> {
+        let block = self.program.items.iter().find_map(|item| match item {
+            Item::Block(block) if block.head.name.as_str() == instance::base(name) => Some(block),
+            _ => None,
+        })?;
+        let choices = instance::named(block, name)?;
+        let made = Instances::of(self);
+        let declared = types::Declared::of(&self.program, &self.others);
+        let items = body::Items::of(&self.program, &declared, self, &made);
+        items.instance(block, &choices)?;
+        let mut checked = self.clone();
+        made.finish(&mut checked);
+        Some(checked)
+    }
+
+    /// The name of the instance of a block for arguments of these dtypes and ranks (`None` is no
+    /// tensor), if the block has instances and one fits.
+    pub fn instance_name(&self, block: &str, args: &[Option<(DType, usize)>]) -> Option<Arc<str>> {
+        let generic = self.program.items.iter().find_map(|item| match item {
+            Item::Block(b) if b.head.name.as_str() == block => Some(b),
+            _ => None,
+        });
+        let generic = generic.filter(|b| instance::is_generic(b))?;
+        let choices = instance::fit(generic, args).ok()?;
+        Some(instance::instance_name(block, &choices))
+    }
 }
 
 /// The blocks such that each comes after those it calls; one that calls itself is reported and
@@ -93,7 +138,7 @@ fn callees_first<'a>(blocks: &[&'a ast::Block], errors: &mut Vec<Diag>) -> Vec<&
             let mut names = BTreeSet::new();
             called(&block.stmts, &mut names);
             (0..blocks.len())
-                .filter(|&i| names.contains(rank::base(blocks[i].head.name.as_str())))
+                .filter(|&i| names.contains(blocks[i].head.name.as_str()))
                 .collect()
         })
         .collect();
@@ -117,7 +162,7 @@ fn callees_first<'a>(blocks: &[&'a ast::Block], errors: &mut Vec<Diag>) -> Vec<&
     for at in left {
         let name = &blocks[at].head.name;
         if reaches(at) {
-            let text = format!("block `{}` calls itself", rank::base(name.as_str()));
+            let text = format!("block `{name}` calls itself");
             errors.push(Diag::new(Code::Recursion, name.span, text));
         }
     }

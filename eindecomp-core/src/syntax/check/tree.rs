@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use super::others::Others;
 use crate::ein::{Agg, DType, Dim, ScalarFn, Value};
-use crate::syntax::ast::{CmpOp, Ident, Path};
+use crate::syntax::ast::{CmpOp, Ident, Path, Program};
 use crate::syntax::diag::Diag;
 use crate::syntax::token::Span;
 
@@ -14,7 +15,11 @@ use crate::syntax::token::Span;
 /// be read are there, and bodies without an error of their own.
 #[derive(Clone, Debug, Default)]
 pub struct Checked {
-    /// The blocks, in order.
+    /// As written: what instances of generic blocks are made from.
+    pub(crate) program: Arc<Program>,
+    /// What the check knew of other programs.
+    pub(crate) others: Arc<Others>,
+    /// The blocks, in order; then the instances of generic ones.
     pub blocks: Vec<Block>,
     /// The structs, in order.
     pub structs: Vec<Struct>,

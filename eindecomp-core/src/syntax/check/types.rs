@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::instance::is_generic;
 use super::mentions;
 use super::names::{are, count, nearest};
 use super::others::Others;
@@ -19,6 +20,14 @@ use crate::syntax::token::Span;
 /// The refusal of a part of the language that is not there yet.
 pub(super) fn not_yet(span: Span, what: &str) -> Diag {
     Diag::new(Code::NotYet, span, format!("{what} is not supported yet"))
+}
+
+/// A `..` without its dim, or where none can stand.
+pub(super) fn no_rest(span: Span, text: &str) -> Diag {
+    let name = text.trim_start_matches("..").to_uppercase();
+    let text = format!("`{text}` stands for the axes of no `dim ..{name}`");
+    Diag::new(Code::UndefinedName, span, text)
+        .help(format!("declare it, `fn …<dim ..{name}>(…)`, and write it as an axis of a tensor"))
 }
 
 /// What extents are resolved in, and what comes out beside them.
@@ -51,7 +60,7 @@ impl DimScope {
             },
             DimKind::Name(path) => self.name(path, errors),
             DimKind::Rest(_) => {
-                errors.push(not_yet(dim.span, "rank polymorphism (`..`)"));
+                errors.push(no_rest(dim.span, &dim.to_string()));
                 None
             }
             DimKind::Neg(inner) => Some(-&self.dim(inner, errors)?),
@@ -263,6 +272,7 @@ pub(super) fn items(program: &ast::Program, declared: &Declared<'_>, out: &mut C
     }
     for item in &program.items {
         if let Item::Block(block) = item
+            && !is_generic(block)
             && let Some(block) = signature(block, declared, &mut out.errors)
         {
             out.blocks.push(block);
@@ -294,6 +304,12 @@ fn contains_itself<'a>(
     })
 }
 
+/// Blocks have instances, structs have none.
+fn no_variable(name: &Ident, what: &str) -> Diag {
+    let text = format!("a struct has no {what}: its generics are dims");
+    Diag::new(Code::OutOfScope, name.span, text).help("declare a struct per number of axes and dtype")
+}
+
 fn generic_dims(generics: &[Generic], errors: &mut Vec<Diag>) -> Option<(Vec<Arc<str>>, DimScope)> {
     let (mut dims, mut names, mut known) = (Vec::new(), Once::default(), true);
     for generic in generics {
@@ -304,14 +320,11 @@ fn generic_dims(generics: &[Generic], errors: &mut Vec<Diag>) -> Option<(Vec<Arc
                 }
             }
             Generic::Rest(name) => {
-                errors.push(not_yet(
-                    name.span,
-                    "more than one `..`, or one in a struct,",
-                ));
+                errors.push(no_variable(name, "`..`"));
                 known = false;
             }
             Generic::Dtype(name, _) => {
-                errors.push(not_yet(name.span, "a dtype variable"));
+                errors.push(no_variable(name, "dtype variable"));
                 known = false;
             }
         }
@@ -486,7 +499,11 @@ pub(super) fn element_type(name: &Ident, errors: &mut Vec<Diag>) -> Option<DType
     found
 }
 
-fn signature(block: &ast::Block, declared: &Declared<'_>, errors: &mut Vec<Diag>) -> Option<Block> {
+pub(super) fn signature(
+    block: &ast::Block,
+    declared: &Declared<'_>,
+    errors: &mut Vec<Diag>,
+) -> Option<Block> {
     let (dims, mut scope) = generic_dims(&block.generics, errors)?;
     let mut clauses = Vec::new();
     for clause in &block.clauses {

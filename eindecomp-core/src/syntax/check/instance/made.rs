@@ -1,0 +1,138 @@
+//! Instances as they are called for.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::{Choice, base, declared, expand, instance_name, told};
+use crate::syntax::ast;
+use crate::syntax::check::body::{self, Items};
+use crate::syntax::check::tree::{Block, Checked, Warning};
+use crate::syntax::check::types::signature;
+use crate::syntax::diag::{Code, Diag};
+
+/// Instances that call each other for the first time are made one inside the other.
+const MAX_DEPTH: usize = 64;
+
+/// An instance; without a block, its signature is wrong.
+struct Made {
+    block: Option<Block>,
+    errors: Vec<Diag>,
+    warnings: Vec<Warning>,
+}
+
+/// The instances of one program, in the order of making.
+#[derive(Default)]
+pub(in crate::syntax::check) struct Instances {
+    made: RefCell<Vec<(Arc<str>, Made)>>,
+    /// Blocks whose callees are checked.
+    ready: RefCell<BTreeSet<Arc<str>>>,
+    /// All are, and their errors are told.
+    done: bool,
+    depth: Cell<usize>,
+}
+
+impl Instances {
+    /// Those of a checked program.
+    pub(in crate::syntax::check) fn of(checked: &Checked) -> Instances {
+        let known = checked.blocks.iter().filter(|b| b.name.as_str().contains('/'));
+        let made = known.map(|block| {
+            let made = Made {
+                block: Some(block.clone()),
+                errors: Vec::new(),
+                warnings: Vec::new(),
+            };
+            (block.name.name.clone(), made)
+        });
+        Instances {
+            made: RefCell::new(made.collect()),
+            done: true,
+            ..Instances::default()
+        }
+    }
+
+    /// Calls of the block may make instances of it.
+    pub(in crate::syntax::check) fn ready(&self, name: &str) {
+        self.ready.borrow_mut().insert(name.into());
+    }
+
+    fn known(&self, name: &str) -> Option<Option<Block>> {
+        let made = self.made.borrow();
+        let found = made.iter().find(|(n, _)| **n == *name);
+        found.map(|(_, made)| made.block.clone())
+    }
+
+    /// Puts the instances into `checked`. Of the instances of a block, the first one with errors
+    /// tells its own: the others would say the same again.
+    pub(in crate::syntax::check) fn finish(self, checked: &mut Checked) {
+        let mut told: BTreeMap<String, (Vec<Diag>, Vec<Warning>)> = BTreeMap::new();
+        for (name, made) in self.made.into_inner() {
+            let told = told.entry(base(&name).into()).or_insert_with(|| {
+                let warnings = made.warnings.clone();
+                (Vec::new(), warnings)
+            });
+            if told.0.is_empty() {
+                told.0 = made.errors;
+            }
+            if let Some(block) = made.block
+                && checked.block(&name).is_none()
+            {
+                checked.blocks.push(block);
+            }
+        }
+        for (errors, warnings) in told.into_values() {
+            checked.errors.extend(errors);
+            checked.warnings.extend(warnings);
+        }
+    }
+}
+
+impl Items<'_> {
+    /// The instance of a generic block; `None` if its signature is wrong, which is told elsewhere.
+    pub(in crate::syntax::check) fn instance(
+        &self,
+        block: &ast::Block,
+        choices: &[Choice],
+    ) -> Option<Block> {
+        let name = instance_name(block.head.name.as_str(), choices);
+        if let Some(known) = self.instances.known(&name) {
+            return known;
+        }
+        let expanded = expand(block, choices);
+        let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+        let mut made = signature(&expanded, self.declared, &mut errors);
+        if let Some(block) = &mut made {
+            let depth = self.instances.depth.get();
+            if depth < MAX_DEPTH {
+                self.instances.depth.set(depth + 1);
+                let (done, more, told) = body::check(&expanded, block, self);
+                self.instances.depth.set(depth);
+                (*block, warnings) = (done, told);
+                errors.extend(more);
+            } else {
+                let text = "calls of generic blocks are nested too deeply";
+                errors.push(Diag::new(Code::TooDeep, expanded.head.name.span, text));
+            }
+        }
+        let first = declared(block).first().is_some_and(|first| first == choices);
+        if !first {
+            let where_ = told(block, choices);
+            for error in &mut errors {
+                error.message += &format!(", where {where_}");
+            }
+        }
+        let made = Made {
+            block: made,
+            errors,
+            warnings,
+        };
+        let block = made.block.clone();
+        self.instances.made.borrow_mut().push((name, made));
+        block
+    }
+
+    /// May a call make instances of the block? Not of one that calls itself.
+    pub(in crate::syntax::check) fn callable(&self, name: &str) -> bool {
+        self.instances.done || self.instances.ready.borrow().contains(name)
+    }
+}
