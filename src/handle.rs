@@ -165,9 +165,22 @@ impl<D, const RANK: usize> Clone for Tensor<'_, D, RANK> {
 impl<D, const RANK: usize> Copy for Tensor<'_, D, RANK> {}
 
 impl<'g, D, const RANK: usize> Tensor<'g, D, RANK> {
-    /// A handle on `node`; `None` is a poisoned handle.
+    /// A handle on `node`; `None` is a poisoned handle. A rank that the caller chose and `node`
+    /// does not have is a mistake.
     #[doc(hidden)]
+    #[track_caller]
     pub fn new(graph: &'g Graph, node: Option<NodeId>) -> Self {
+        let node = node.and_then(|node| {
+            graph.build(|builder| match builder.node(node) {
+                Some(made) if made.shape.len() != RANK => {
+                    let (name, rank) = (&made.name, made.shape.len());
+                    let text =
+                        format!("`{name}` has {rank} axes, but a handle of {RANK} is wanted");
+                    Err(vec![text])
+                }
+                _ => Ok(node),
+            })
+        });
         Tensor {
             graph,
             node,

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod element;
 mod error;
 mod fields;
 mod handle;
@@ -20,6 +21,7 @@ pub use eindecomp_core::plan::explain::Explain;
 pub use eindecomp_core::plan::planner::{Algorithm, Objective};
 pub use eindecomp_core::plan::{Cluster, Plan, Residency};
 pub use eindecomp_runtime::{MemoryMode, Moved, Trace, Traffic};
+pub use element::{Float, Int};
 pub use error::{Error, ShapeError};
 pub use half;
 pub use handle::{CompositionError, CompositionErrors, Graph, Tensor};
@@ -45,9 +47,10 @@ macro_rules! ein {
 pub mod __private {
     pub use crate::fields::{Args, Fields, Handles, Packer, Reader, host};
     pub use crate::message::{Message, error};
-    pub use crate::source::Source;
+    pub use crate::source::{Source, instance};
     pub use eindecomp_core::graph::from_syntax::Arg;
     pub use eindecomp_macros::ein;
+    pub use eindecomp_runtime::Element;
     // Whatever the user's `core` and `std` are.
     pub extern crate core;
     pub extern crate std;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use eindecomp_core::ein::Value;
+use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::graph::NodeId;
 use eindecomp_core::graph::from_syntax::{
     Arg, Consts, Context, Hosts, LowerError, NoForeign, append_block, block_graph_with,
@@ -111,6 +111,12 @@ impl Source {
             foreign: &mut NoForeign,
         })
     }
+}
+
+/// The name of the instance of `block` for these dtypes.
+pub fn instance(block: &str, dtypes: &[DType]) -> String {
+    let dtypes = dtypes.iter().map(|dtype| format!("/{dtype}"));
+    std::iter::once(block.to_owned()).chain(dtypes).collect()
 }
 
 fn texts(errors: Vec<LowerError>) -> Vec<String> {

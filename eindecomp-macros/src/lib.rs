@@ -32,7 +32,6 @@ fn run(input: TokenStream) -> TokenStream {
     let mut checked = check::check_program(&program);
     errors.append(&mut checked.errors);
     errors.extend(report::foreign(&checked));
-    errors.extend(report::ranks(&program));
     errors.sort_by_key(|diag| diag.primary);
     let mut out = report::errors(&source, &errors);
     if errors.is_empty() {

@@ -1,8 +1,8 @@
 //! Errors as tokens that make rustc report them on the user's own tokens.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use eindecomp_core::syntax::ast::{self, DimKind, Item, Path, Program, TypeKind};
+use eindecomp_core::syntax::ast::Path;
 use eindecomp_core::syntax::check::Checked;
 use eindecomp_core::syntax::{Code, Diag, Span};
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
@@ -97,35 +97,6 @@ pub fn foreign(checked: &Checked) -> Vec<Diag> {
             "`{path}` is no block of this `ein!`, and calls of others are not supported yet"
         );
         Diag::new(Code::NotYet, span, text).help("put both blocks into one `ein!`")
-    });
-    refused.collect()
-}
-
-/// Results of any rank whose rank is no parameter's: the Rust function could not say theirs.
-pub fn ranks(program: &Program) -> Vec<Diag> {
-    let open = |ty: &ast::Type| match &ty.kind {
-        TypeKind::Tensor {
-            axes: Some(axes), ..
-        } => {
-            let fixed = |axis: &&ast::Dim| !matches!(axis.kind, DimKind::Rest(_));
-            let fixed = axes.iter().filter(fixed).count();
-            (fixed < axes.len()).then_some(fixed)
-        }
-        _ => None,
-    };
-    let blocks = program.items.iter().filter_map(|item| match item {
-        Item::Block(block) => Some(block),
-        _ => None,
-    });
-    let lost = blocks.flat_map(|block| {
-        let known: BTreeSet<usize> = block.params.iter().filter_map(|p| open(&p.ty)).collect();
-        let results = block.ret.types.iter();
-        results.filter(move |ty| open(ty).is_some_and(|fixed| !known.contains(&fixed)))
-    });
-    let refused = lost.map(|ty| {
-        let text = format!("no parameter has the rank of this result, `{ty}`");
-        let help = "a result of any rank shares the rank of a parameter";
-        Diag::new(Code::ResultType, ty.span, text).help(help)
     });
     refused.collect()
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use eindecomp_core::ein::DType;
-use eindecomp_core::syntax::ast::{self, Attr, AttrKind, DimKind, TypeKind};
+use eindecomp_core::syntax::ast::{self, Attr, AttrKind, DimKind, DtypeClass, Generic, TypeKind};
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens, format_ident, quote};
 
 use crate::rust;
 use crate::tokens::Source;
@@ -21,54 +21,92 @@ pub(crate) use local;
 /// The structs of one `ein!`, by name.
 pub type Structs<'a> = BTreeMap<&'a str, &'a ast::Struct>;
 
+/// The dtype variables of a block: name and trait.
+pub type Variables<'a> = BTreeMap<&'a str, (&'a ast::Ident, DtypeClass)>;
+
+/// The dtype variables among the generics of a block.
+pub fn variables(generics: &[Generic]) -> Variables<'_> {
+    let variables = generics.iter().rev().filter_map(|generic| match generic {
+        Generic::Dtype(name, class) => Some((name.as_str(), (name, *class))),
+        _ => None,
+    });
+    variables.collect()
+}
+
+/// A dtype variable as a parameter of a Rust item.
+pub fn parameter(source: &Source, (name, class): (&ast::Ident, DtypeClass)) -> TokenStream {
+    let (e, name) = (source.krate(), rust::ident(source, name));
+    match class {
+        DtypeClass::Float => quote!(#name: #e::Float),
+        DtypeClass::Int => quote!(#name: #e::Int),
+    }
+}
+
 /// The number of axes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
     /// So many.
     Fixed(usize),
-    /// `..L` and so many more: a const parameter of the function.
-    Open(usize),
+    /// Those of some `..L`s and so many more: a const parameter of the function.
+    Open(Vec<String>, usize),
 }
 
 impl Rank {
-    fn tokens(self) -> TokenStream {
+    fn tokens(&self) -> TokenStream {
         match self {
             Rank::Fixed(rank) => quote!(#rank),
-            Rank::Open(more) => {
-                let name = open_rank(more);
+            open => {
+                let name = open.parameter();
                 quote!(#name)
             }
         }
     }
+
+    /// The const parameter of an open rank.
+    pub fn parameter(&self) -> Option<Ident> {
+        match self {
+            Rank::Fixed(_) => None,
+            Rank::Open(rests, more) => Some(format_ident!("RANK_{}_{more}", rests.join("_"))),
+        }
+    }
 }
 
-/// The const parameter for the rank of `..L` and `more` axes.
-pub fn open_rank(more: usize) -> Ident {
-    format_ident!("RANK_{more}")
+/// The type of elements.
+#[derive(Clone, Copy)]
+pub enum Element<'a> {
+    Known(DType),
+    Variable(&'a ast::Ident),
 }
 
 /// A type, as far as Rust sees it: extents are no part of it.
 #[derive(Clone)]
 pub enum Shape<'a> {
-    Tensor { dtype: DType, rank: Rank },
+    Tensor { dtype: Element<'a>, rank: Rank },
     Struct(&'a ast::Ident),
     Array(Box<Shape<'a>>, &'a ast::Dim),
 }
 
 impl<'a> Shape<'a> {
     /// `None` if the type is not readable; the check has reported that.
-    pub fn read(ty: &'a ast::Type, structs: &Structs) -> Option<Shape<'a>> {
+    pub fn read(ty: &'a ast::Type, structs: &Structs, variables: &Variables) -> Option<Shape<'a>> {
         match &ty.kind {
             TypeKind::Tensor { dtype, axes } => {
                 let axes = axes.as_deref().unwrap_or_default();
-                let dtype = DType::from_name(dtype.as_str())?;
-                let open = axes
-                    .iter()
-                    .filter(|axis| matches!(axis.kind, DimKind::Rest(_)))
-                    .count();
-                let rank = match open {
-                    0 => Rank::Fixed(axes.len()),
-                    _ => Rank::Open(axes.len() - open),
+                let dtype = match DType::from_name(dtype.as_str()) {
+                    Some(known) => Element::Known(known),
+                    None if variables.contains_key(dtype.as_str()) => Element::Variable(dtype),
+                    None => return None,
+                };
+                let rests = axes.iter().filter_map(|axis| match &axis.kind {
+                    DimKind::Rest(name) => Some(name.to_string()),
+                    _ => None,
+                });
+                let mut rests: Vec<String> = rests.collect();
+                rests.sort();
+                let fixed = axes.len() - rests.len();
+                let rank = match rests.is_empty() {
+                    true => Rank::Fixed(fixed),
+                    false => Rank::Open(rests, fixed),
                 };
                 Some(Shape::Tensor { dtype, rank })
             }
@@ -79,7 +117,7 @@ impl<'a> Shape<'a> {
                     .then_some(Shape::Struct(name))
             }
             TypeKind::Array(element, length) => Some(Shape::Array(
-                Box::new(Shape::read(element, structs)?),
+                Box::new(Shape::read(element, structs, variables)?),
                 length,
             )),
         }
@@ -168,13 +206,22 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The axes beside `..L`, if there is one.
-    pub fn open(&self) -> Option<usize> {
+    /// The const parameter for its rank, if that is open.
+    pub fn open(&self) -> Option<Ident> {
+        match self {
+            Shape::Tensor { rank, .. } => rank.parameter(),
+            _ => None,
+        }
+    }
+
+    /// The dtype variable in it; structs have none.
+    pub fn variable(&self) -> Option<&'a ast::Ident> {
         match self {
             Shape::Tensor {
-                rank: Rank::Open(more),
+                dtype: Element::Variable(name),
                 ..
-            } => Some(*more),
+            } => Some(name),
+            Shape::Array(element, _) => element.variable(),
             _ => None,
         }
     }
@@ -190,7 +237,11 @@ impl<'a> Shape<'a> {
 }
 
 /// The Rust type of an element.
-pub fn element(source: &Source, dtype: DType) -> TokenStream {
+pub fn element(source: &Source, element: Element) -> TokenStream {
+    let dtype = match element {
+        Element::Known(dtype) => dtype,
+        Element::Variable(name) => return rust::ident(source, name).into_token_stream(),
+    };
     let e = source.krate();
     let name = format_ident!("{}", dtype.name());
     match dtype {
@@ -217,12 +268,12 @@ impl<'a> Member<'a> {
     /// `None` if the type is not readable.
     pub fn read(
         source: &Source,
-        structs: &Structs,
+        (structs, variables): (&Structs, &Variables),
         name: &'a ast::Ident,
         attrs: &'a [Attr],
         ty: &'a ast::Type,
     ) -> Option<Member<'a>> {
-        let shape = Shape::read(ty, structs)?;
+        let shape = Shape::read(ty, structs, variables)?;
         Some(Member {
             name,
             ident: rust::ident(source, name),
@@ -290,7 +341,7 @@ pub fn to_a_tensor(shape: &Shape, structs: &Structs, source: &Source) -> Option<
             // A struct deeper than there are structs contains itself: reported by the check.
             Shape::Struct(name) if depth <= structs.len() => {
                 structs.get(name.as_str())?.fields.iter().find_map(|field| {
-                    let shape = Shape::read(&field.ty, structs)?;
+                    let shape = Shape::read(&field.ty, structs, &Variables::new())?;
                     let rest = walk(&shape, structs, source, depth + 1)?;
                     let name = rust::ident(source, &field.name);
                     Some(quote!(.#name #rest))

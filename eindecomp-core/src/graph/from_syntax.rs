@@ -10,6 +10,7 @@ mod statement;
 
 pub use error::{LowerError, TextError};
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -129,6 +130,7 @@ pub fn block_graph_with(
     block: &str,
     context: &mut Context<'_>,
 ) -> Result<EinGraph, Vec<LowerError>> {
+    let program = &*containing(program, block);
     let mut builder = GraphBuilder::new();
     let block = find(program, block)?;
     let mut lower = Lower {
@@ -167,7 +169,18 @@ pub fn append_block(
     args: &[Arg],
     dims: &BTreeMap<Arc<str>, Dim>,
 ) -> Result<Vec<NodeId>, Vec<LowerError>> {
-    let block = instance(program, block, builder, args)?;
+    let given = |arg: &Arg| match arg {
+        Arg::Tensor(node) => builder.node(*node).map(|n| (n.dtype, n.shape.len())),
+        _ => None,
+    };
+    let given: Vec<_> = args.iter().map(given).collect();
+    let name = match program.instance_name(block, &given) {
+        Some(Ok(instance)) => instance,
+        Some(Err(_)) => return Err(vec![LowerError::NoInstance(block.into())]),
+        None => block.into(),
+    };
+    let program = &*containing(program, &name);
+    let block = find(program, &name)?;
     let mut lower = Lower {
         steps: 0,
         program,
@@ -178,39 +191,19 @@ pub fn append_block(
     lower.block(block, dims, args.to_vec(), String::new())
 }
 
+/// The program, if need be with the instance `name` of a block.
+fn containing<'p>(program: &'p Checked, name: &str) -> Cow<'p, Checked> {
+    match program.block(name) {
+        Some(_) => Cow::Borrowed(program),
+        None => program
+            .with_instance(name)
+            .map_or(Cow::Borrowed(program), Cow::Owned),
+    }
+}
+
 fn find<'p>(program: &'p Checked, name: &str) -> Result<&'p Block, Vec<LowerError>> {
     let found = program.block(name);
     found.ok_or_else(|| vec![LowerError::NoBlock(name.into())])
-}
-
-/// The block, or the instance of a rank-polymorphic one that has the ranks of the arguments.
-fn instance<'p>(
-    program: &'p Checked,
-    name: &str,
-    builder: &GraphBuilder,
-    args: &[Arg],
-) -> Result<&'p Block, Vec<LowerError>> {
-    let rank = |arg: &Arg| match arg {
-        Arg::Tensor(node) => builder.node(*node).map(|n| n.shape.len()),
-        _ => None,
-    };
-    let fits = |block: &&Block| {
-        let ranks = block
-            .params
-            .iter()
-            .map(|p| p.ty.tensor().map(|t| t.axes.len()));
-        block.params.len() == args.len() && ranks.eq(args.iter().map(rank))
-    };
-    let mut instances = program
-        .blocks
-        .iter()
-        .filter(|b| check::base_name(b.name.as_str()) == name);
-    match program.block(name) {
-        Some(block) => Ok(block),
-        None => instances
-            .find(fits)
-            .ok_or_else(|| vec![LowerError::NoBlock(name.into())]),
-    }
 }
 
 /// Elements of an array, and rounds of a loop.

@@ -8,7 +8,9 @@ use quote::{format_ident, quote};
 
 use super::Context;
 use crate::rust;
-use crate::shape::{Member, Shape, element, local, once, open_rank, to_a_tensor};
+use crate::shape::{
+    Member, Shape, Variables, element, local, once, parameter, to_a_tensor, variables,
+};
 
 /// A block with what its types are in Rust.
 struct Signature<'a> {
@@ -21,6 +23,49 @@ struct Signature<'a> {
     params: Vec<Member<'a>>,
     /// Results and their types; `None` if one is not readable.
     results: Option<Vec<Shape<'a>>>,
+    variables: Variables<'a>,
+}
+
+impl<'a> Signature<'a> {
+    /// Dtype variables as parameters of an item, with and without their traits: those that
+    /// `mentioned` finds, in the order of the generics.
+    fn parameters(
+        &self,
+        cx: &Context,
+        block: &'a Block,
+        mentioned: impl Fn(&str) -> bool,
+    ) -> (TokenStream, TokenStream) {
+        let mut seen = BTreeSet::new();
+        let mut kept: Vec<&ast::Ident> = Vec::new();
+        for generic in &block.generics {
+            let name = generic.name().as_str();
+            if let Some((name, _)) = self.variables.get(name).filter(|_| mentioned(name))
+                && seen.insert(name.as_str())
+            {
+                kept.push(name);
+            }
+        }
+        if kept.is_empty() {
+            return Default::default();
+        }
+        let bounds = kept
+            .iter()
+            .map(|n| parameter(cx.source, self.variables[n.as_str()]));
+        let names = kept.iter().map(|n| rust::ident(cx.source, n));
+        (quote!(<#(#bounds),*>), quote!(<#(#names),*>))
+    }
+
+    /// As [`Signature::parameters`], those of some members.
+    fn parameters_of(
+        &self,
+        cx: &Context,
+        block: &'a Block,
+        members: &[&Member],
+    ) -> (TokenStream, TokenStream) {
+        let mut used = members.iter().filter_map(|m| m.shape.variable());
+        let used: BTreeSet<&str> = used.by_ref().map(|name| name.as_str()).collect();
+        self.parameters(cx, block, |name| used.contains(name))
+    }
 }
 
 /// What a parameter is to the runs.
@@ -42,14 +87,16 @@ fn role(member: &Member) -> Role {
 
 pub fn expand(cx: &Context, block: &Block) -> TokenStream {
     let (source, head) = (cx.source, &block.head);
+    let variables = variables(&block.generics);
     let params = block.params.iter().filter_map(|param| {
-        Member::read(source, &cx.structs, &param.name, &param.attrs, &param.ty)
+        let scope = (&cx.structs, &variables);
+        Member::read(source, scope, &param.name, &param.attrs, &param.ty)
     });
     let results = block
         .ret
         .types
         .iter()
-        .map(|ty| Shape::read(ty, &cx.structs));
+        .map(|ty| Shape::read(ty, &cx.structs, &variables));
     let signature = Signature {
         name: rust::ident(source, &head.name),
         text: head.name.as_str(),
@@ -57,6 +104,7 @@ pub fn expand(cx: &Context, block: &Block) -> TokenStream {
         cfgs: rust::cfgs(source, &head.attrs),
         params: once(params),
         results: results.collect(),
+        variables: variables.clone(),
     };
     let function = function(cx, block, &signature);
     // Of any rank, it is no program by itself.
@@ -110,8 +158,10 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
         .iter()
         .map(|p| &p.shape)
         .chain(results.iter().flatten());
-    let open: BTreeSet<usize> = shapes.filter_map(Shape::open).collect();
-    let ranks = open.into_iter().map(open_rank);
+    let ranks: BTreeSet<Ident> = shapes.filter_map(Shape::open).collect();
+    let ranks = ranks.into_iter();
+    let dtypes = signature.variables.values();
+    let dtypes = dtypes.map(|variable| parameter(source, *variable));
     let (unknown, ret, body) = match results {
         Some(results) => {
             let types = results
@@ -151,7 +201,7 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
             dead_code, non_snake_case, unused_variables,
             clippy::too_many_arguments, clippy::type_complexity
         )]
-        #vis #keyword #name<'g #unknown #(, const #ranks: #e::__private::core::primitive::usize)*>(#graph_param #(#list),*) -> #ret { #body }
+        #vis #keyword #name<'g #(, #dtypes)* #unknown #(, const #ranks: #e::__private::core::primitive::usize)*>(#graph_param #(#list),*) -> #ret { #body }
     }
 }
 
@@ -177,17 +227,27 @@ fn module(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
     let (inputs, weights, hosts) = (of(Role::Data), of(Role::Weight), of(Role::Host));
 
     let dims = dims(cx, block, signature);
-    let outputs = outputs(cx, block, signature);
-    let inputs = record(cx, signature, "Inputs", "What a run is given.", &inputs);
-    let reader = from_safetensors(cx, signature, &weights);
+    let (outputs, of_outputs) = outputs(cx, block, signature);
+    let (_, of_inputs) = signature.parameters_of(cx, block, &inputs);
+    let (_, of_weights) = signature.parameters_of(cx, block, &weights);
+    let inputs = record(
+        cx,
+        block,
+        signature,
+        "Inputs",
+        "What a run is given.",
+        &inputs,
+    );
+    let reader = from_safetensors(cx, block, signature, &weights);
     let weights = record(
         cx,
+        block,
         signature,
         "Weights",
         "What stays across runs.",
         &weights,
     );
-    let structs = structs(cx, signature);
+    let structs = structs(cx, block, signature);
 
     let host_list: Vec<_> = hosts
         .iter()
@@ -209,6 +269,31 @@ fn module(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
     let types = [&dims, &inputs, &weights, &outputs, &structs].map(|part| &part.inside);
     let impls = [&dims, &inputs, &weights, &outputs, &structs].map(|part| &part.outside);
     let keyword = rust::keyword("mod", name);
+    let (bounds, names) = signature.parameters(cx, block, |_| true);
+    let turbofish = (!names.is_empty()).then(|| quote!(::#names));
+    let dtypes = block.generics.iter().filter_map(|generic| match generic {
+        Generic::Dtype(name, _) => Some(rust::ident(source, name)),
+        _ => None,
+    });
+    let dtypes: Vec<Ident> = dtypes.collect();
+    let ty = match names.is_empty() {
+        true => quote!(
+            enum Model {}
+        ),
+        false => quote! {
+            struct Model #bounds(#e::__private::core::marker::PhantomData<fn() -> (#(#dtypes,)*)>);
+        },
+    };
+    // The graph of a block with dtype variables is that of an instance.
+    let instance = match names.is_empty() {
+        true => quote!(#text),
+        false => {
+            let dtypes = dtypes
+                .iter()
+                .map(|name| quote!(<#name as #e::__private::Element>::DTYPE));
+            quote!(&#e::__private::instance(#text, &[#(#dtypes),*]))
+        }
+    };
     quote! {
         #cfgs
         #[doc = #docs]
@@ -216,25 +301,25 @@ fn module(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
         #vis #keyword #name {
             /// The program's type.
             #[derive(#e::__private::core::fmt::Debug)]
-            pub enum Model {}
+            pub #ty
             /// The program's graph, dims symbolic.
-            pub fn graph(#(#host_list),*) -> #e::ModelGraph<Model> {
-                Model::graph(#(#host_names),*)
+            pub fn graph #bounds(#(#host_list),*) -> #e::ModelGraph<Model #names> {
+                Model #turbofish::graph(#(#host_names),*)
             }
             #(#types)*
         }
         #cfgs
-        impl #name::Model {
-            fn graph(#(#host_list),*) -> #e::ModelGraph<#name::Model> {
-                #program.graph(#text, &[#((#host_texts, #e::__private::host(#host_names))),*])
+        impl #bounds #name::Model #names {
+            fn graph(#(#host_list),*) -> #e::ModelGraph<#name::Model #names> {
+                #program.graph(#instance, &[#((#host_texts, #e::__private::host(#host_names))),*])
             }
         }
         #cfgs
-        impl #e::Model for #name::Model {
+        impl #bounds #e::Model for #name::Model #names {
             type Dims = #name::Dims;
-            type Inputs = #name::Inputs;
-            type Weights = #name::Weights;
-            type Outputs = #name::Outputs;
+            type Inputs = #name::Inputs #of_inputs;
+            type Weights = #name::Weights #of_weights;
+            type Outputs = #name::Outputs #of_outputs;
         }
         #(#cfgs #impls)*
         #reader
@@ -290,18 +375,21 @@ fn dims(cx: &Context, block: &Block, signature: &Signature) -> Part {
 /// A struct with a field per parameter.
 fn record(
     cx: &Context,
+    block: &Block,
     signature: &Signature,
     kind: &str,
     docs: &str,
     members: &[&Member],
 ) -> Part {
     let (source, e) = (cx.source, cx.source.krate());
+    let (bounds, names) = signature.parameters_of(cx, block, members);
+    let (_, all) = signature.parameters(cx, block, |_| true);
     let (block, kind) = (&signature.name, format_ident!("{kind}"));
     let idents = members.iter().map(|m| &m.ident);
     let types = members.iter().map(|m| {
         m.shape.data(source, &|name| {
             let name = rust::word(name.as_str(), Span::call_site());
-            quote!(<Model as Structs>::#name)
+            quote!(<Model #all as Structs>::#name)
         })
     });
     let member_docs = members.iter().map(|m| m.docs());
@@ -315,11 +403,11 @@ fn record(
         inside: quote! {
             #[doc = #docs]
             #[derive(#e::__private::core::clone::Clone, #e::__private::core::fmt::Debug)]
-            pub struct #kind { #(#member_docs pub #idents: #types,)* }
+            pub struct #kind #bounds { #(#member_docs pub #idents: #types,)* }
         },
         outside: quote! {
             #[allow(unused_variables)]
-            impl #e::Pack for #block::#kind {
+            impl #bounds #e::Pack for #block::#kind #names {
                 fn pack(self, tensors: &mut #e::Tensors) { #packer #(#pack)* }
             }
         },
@@ -327,17 +415,23 @@ fn record(
 }
 
 /// `Weights::from_safetensors`, if there are weights.
-fn from_safetensors(cx: &Context, signature: &Signature, weights: &[&Member]) -> TokenStream {
+fn from_safetensors(
+    cx: &Context,
+    block: &Block,
+    signature: &Signature,
+    weights: &[&Member],
+) -> TokenStream {
     if weights.is_empty() {
         return TokenStream::new();
     }
     let Signature { name, cfgs, .. } = signature;
     let e = cx.source.krate();
+    let (bounds, names) = signature.parameters_of(cx, block, weights);
     let take = weights.iter().map(|weight| weight.take(cx.source));
     quote! {
         #cfgs
         #[allow(dead_code)]
-        impl #name::Weights {
+        impl #bounds #name::Weights #names {
             /// Reads the weights from a safetensors file.
             ///
             /// # Errors
@@ -354,7 +448,7 @@ fn from_safetensors(cx: &Context, signature: &Signature, weights: &[&Member]) ->
 }
 
 /// A field per result.
-fn outputs(cx: &Context, block: &Block, signature: &Signature) -> Part {
+fn outputs(cx: &Context, block: &Block, signature: &Signature) -> (Part, TokenStream) {
     let e = cx.source.krate();
     let name = &signature.name;
     let names = block.result.iter().flat_map(|result| &result.names);
@@ -362,10 +456,14 @@ fn outputs(cx: &Context, block: &Block, signature: &Signature) -> Part {
     let results: Vec<_> = names
         .zip(&block.ret.types)
         .filter(|(name, _)| seen.insert(name.as_str()))
-        .filter_map(|(name, ty)| Member::read(cx.source, &cx.structs, name, &[], ty))
+        .filter_map(|(name, ty)| {
+            let scope = (&cx.structs, &signature.variables);
+            Member::read(cx.source, scope, name, &[], ty)
+        })
         .collect();
     let list: Vec<&Member> = results.iter().collect();
-    let mut part = record(cx, signature, "Outputs", "What a run gives.", &list);
+    let (bounds, params) = signature.parameters_of(cx, block, &list);
+    let mut part = record(cx, block, signature, "Outputs", "What a run gives.", &list);
     let inside = part.inside;
     part.inside = quote!(#[derive(#e::__private::core::default::Default)] #inside);
     let (idents, texts) = (
@@ -373,7 +471,7 @@ fn outputs(cx: &Context, block: &Block, signature: &Signature) -> Part {
         results.iter().map(|r| r.name.as_str()),
     );
     part.outside.extend(quote! {
-        impl #e::Unpack for #name::Outputs {
+        impl #bounds #e::Unpack for #name::Outputs #params {
             fn unpack(
                 tensors: &mut #e::Tensors,
             ) -> #e::__private::core::result::Result<Self, #e::Error> {
@@ -381,13 +479,14 @@ fn outputs(cx: &Context, block: &Block, signature: &Signature) -> Part {
             }
         }
     });
-    part
+    (part, params)
 }
 
 /// The structs that parameters are made of, as the module sees them: through a trait that is
 /// implemented outside of it.
-fn structs(cx: &Context, signature: &Signature) -> Part {
+fn structs(cx: &Context, block: &Block, signature: &Signature) -> Part {
     let name = &signature.name;
+    let (bounds, params) = signature.parameters(cx, block, |_| true);
     let used: BTreeMap<&str, &ast::Ident> = signature
         .params
         .iter()
@@ -413,7 +512,7 @@ fn structs(cx: &Context, signature: &Signature) -> Part {
             pub(super) trait Structs { #(type #inner;)* }
         },
         outside: quote! {
-            impl #name::Structs for #name::Model { #(type #inner = #outer;)* }
+            impl #bounds #name::Structs for #name::Model #params { #(type #inner = #outer;)* }
         },
     }
 }

@@ -6,7 +6,7 @@ use quote::quote;
 
 use super::Context;
 use crate::rust;
-use crate::shape::{Member, handles_of, local, once};
+use crate::shape::{Member, Variables, handles_of, local, once};
 
 pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
     let source = cx.source;
@@ -19,7 +19,8 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
     );
     let vis = rust::vis(source, &head.vis);
     let fields = once(structure.fields.iter().filter_map(|field| {
-        Member::read(source, &cx.structs, &field.name, &field.attrs, &field.ty)
+        let scope = (&cx.structs, &Variables::new());
+        Member::read(source, scope, &field.name, &field.attrs, &field.ty)
     }));
     let idents: Vec<_> = fields.iter().map(|f| &f.ident).collect();
     let docs: Vec<_> = fields.iter().map(Member::docs).collect();

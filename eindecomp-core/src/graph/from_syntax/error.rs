@@ -14,6 +14,9 @@ pub enum LowerError {
     /// There is no such block.
     #[error("there is no block `{0}`")]
     NoBlock(Arc<str>),
+    /// Arguments whose ranks and dtypes fit no instance of a generic block.
+    #[error("block `{0}` has no instance for arguments of these ranks and dtypes")]
+    NoInstance(Arc<str>),
     /// A block with errors.
     #[error("block `{block}` has errors: {first}")]
     Invalid {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::instance::{Instances, is_generic};
 use super::names::nearest;
 use super::prove::{Equality, Facts};
-use super::instance::{Instances, is_generic};
 use super::tree::{
     Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, StructType, Type,
     Var, VarId, Warning,

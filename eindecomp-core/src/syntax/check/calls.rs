@@ -432,14 +432,15 @@ impl BodyCx<'_> {
                 self.errors.push(no_ranks(name, path));
                 return None;
             }
-            Err(Misfit::Dtype(at)) => {
+            Err(Misfit::Dtype(at, why)) => {
                 let (param, arg) = (&generic.params[at], &args[at]);
                 let text = format!(
                     "`{}` of block `{name}` is `{}`, but this argument is `{arg}`",
                     param.name, param.ty
                 );
-                let diag = Diag::new(Code::Argument, texts[at].span, text);
-                self.errors.push(diag.secondary(param.name.span, "declared here"));
+                let diag = Diag::new(Code::Argument, texts[at].span, text).help(why);
+                self.errors
+                    .push(diag.secondary(param.name.span, "declared here"));
                 return None;
             }
             Err(Misfit::Open(variable)) => {

@@ -8,12 +8,13 @@
 mod expand;
 mod made;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use crate::ein::DType;
-use crate::syntax::ast::{Block, DimKind, DtypeClass, Generic, Item, Program, TypeKind};
+use crate::syntax::ast::{Block, DimKind, DtypeClass, Generic, Item, Program, Type, TypeKind};
+use crate::syntax::diag::{Code, Diag};
 
 pub(super) use expand::expand;
 pub(super) use made::Instances;
@@ -81,15 +82,15 @@ pub(super) fn is_generic(block: &Block) -> bool {
 }
 
 /// The program with every instance of each generic block, as far as there are not too many.
-pub(super) fn expand_all(program: Program) -> Program {
-    let items = program.items.into_iter().flat_map(|item| match item {
-        Item::Block(block) if is_generic(&block) => {
-            let all = product(&block, &|_| (0..=MAX_REST).map(Choice::Rank).collect());
+pub(super) fn expand_all(program: &Program) -> Program {
+    let items = program.items.iter().flat_map(|item| match item {
+        Item::Block(block) if is_generic(block) => {
+            let all = product(block, &|_| (0..=MAX_REST).map(Choice::Rank).collect());
             let instances = all.iter().take(MAX_EXPANDED);
-            let instances = instances.map(|choices| Item::Block(expand(&block, choices)));
+            let instances = instances.map(|choices| Item::Block(expand(block, choices)));
             instances.collect()
         }
-        item => vec![item],
+        item => vec![item.clone()],
     });
     Program {
         items: items.collect(),
@@ -140,25 +141,71 @@ pub(super) fn named(block: &Block, name: &str) -> Option<Vec<Choice>> {
     if said.len() != variables(block).count() {
         return None;
     }
-    let choices = variables(block).zip(said).map(|(generic, said)| match generic {
-        Generic::Dtype(_, class) => {
-            let dtype = DType::from_name(said).filter(|d| class.dtypes().contains(d))?;
-            Some(Choice::Dtype(dtype))
-        }
-        _ => {
-            let rank = said.parse().ok().filter(|rank| *rank <= MAX_REST)?;
-            Some(Choice::Rank(rank))
-        }
-    });
+    let choices = variables(block)
+        .zip(said)
+        .map(|(generic, said)| match generic {
+            Generic::Dtype(_, class) => {
+                let dtype = DType::from_name(said).filter(|d| class.dtypes().contains(d))?;
+                Some(Choice::Dtype(dtype))
+            }
+            _ => {
+                let rank = said.parse().ok().filter(|rank| *rank <= MAX_REST)?;
+                Some(Choice::Rank(rank))
+            }
+        });
     choices.collect()
 }
 
+/// Results whose number of axes or dtype is no parameter's: no call could say theirs.
+pub(super) fn undetermined(block: &Block) -> Vec<Diag> {
+    let said = |ty: &Type| match &ty.kind {
+        TypeKind::Tensor { dtype, axes } => {
+            let rests = axes.iter().flatten().filter_map(|axis| match &axis.kind {
+                DimKind::Rest(name) => Some(name.name.clone()),
+                _ => None,
+            });
+            let mut said: BTreeSet<Arc<str>> = rests.collect();
+            said.insert(dtype.name.clone());
+            said
+        }
+        _ => BTreeSet::new(),
+    };
+    let known: BTreeSet<Arc<str>> = block.params.iter().flat_map(|p| said(&p.ty)).collect();
+    let open = |ty: &&Type| {
+        let said = said(ty);
+        variables(block).find(|g| {
+            let name = &g.name().name;
+            said.contains(name) && !known.contains(name)
+        })
+    };
+    let lost = block
+        .ret
+        .types
+        .iter()
+        .filter_map(|ty| Some((ty, open(&ty)?)));
+    let diag = |(ty, generic): (&Type, &Generic)| {
+        let (what, help) = match generic {
+            Generic::Dtype(..) => (
+                "dtype",
+                "a result of any dtype shares the dtype of a parameter",
+            ),
+            _ => (
+                "rank",
+                "a result of any rank shares the rank of a parameter",
+            ),
+        };
+        let text = format!("no parameter has the {what} of this result, `{ty}`");
+        Diag::new(Code::ResultType, ty.span, text).help(help)
+    };
+    lost.map(diag).collect()
+}
+
 /// Why no instance takes the arguments.
-pub(super) enum Misfit {
+pub(crate) enum Misfit {
     /// No numbers of axes fit.
     Ranks,
-    /// This argument is of another dtype, or of one outside the variable's class.
-    Dtype(usize),
+    /// This argument is of another dtype, or of one outside the variable's class, and why.
+    Dtype(usize, String),
     /// Nothing says what the variable stands for.
     Open(Arc<str>),
 }
@@ -180,8 +227,14 @@ pub(super) fn fit(block: &Block, args: &[Option<(DType, usize)>]) -> Result<Vec<
         };
         if let Some(class) = class(dtype.as_str()) {
             let known = *dtypes.entry(dtype.as_str()).or_insert(*given);
-            if known != *given || !class.dtypes().contains(given) {
-                return Err(Misfit::Dtype(at));
+            if known != *given {
+                let why = format!("`{dtype}` is {known} by an argument before");
+                return Err(Misfit::Dtype(at, why));
+            }
+            if !class.dtypes().contains(given) {
+                let all: Vec<&str> = class.dtypes().iter().map(|d| d.name()).collect();
+                let why = format!("`{dtype}` stands for {}", all.join(", "));
+                return Err(Misfit::Dtype(at, why));
             }
         }
         let mut rests = BTreeMap::new();

@@ -32,8 +32,6 @@ mod types;
 pub(crate) use calls::solve_linear;
 pub use mentions::{Mentions, Paths};
 pub use others::{Others, Signature};
-#[cfg(feature = "plan")]
-pub(crate) use instance::base as base_name;
 pub use tree::*;
 
 use std::collections::BTreeSet;
@@ -42,6 +40,7 @@ use std::sync::Arc;
 use super::ast;
 use super::ast::{Item, Program, StmtKind};
 use super::diag::{Code, Diag};
+#[cfg(feature = "plan")]
 use crate::ein::DType;
 use instance::Instances;
 
@@ -72,10 +71,14 @@ pub fn check_with(program: &Program, others: &Others) -> Checked {
     for block in callees_first(&blocks, &mut checked.errors) {
         let items = body::Items::of(program, declared, &checked, &made);
         if instance::is_generic(block) {
-            for choices in instance::declared(block) {
-                items.instance(block, &choices);
+            let undetermined = instance::undetermined(block);
+            if undetermined.is_empty() {
+                for choices in instance::declared(block) {
+                    items.instance(block, &choices);
+                }
+                made.ready(block.head.name.as_str());
             }
-            items.instances.ready(block.head.name.as_str());
+            checked.errors.extend(undetermined);
             continue;
         }
         let Some(at) = checked
@@ -117,15 +120,20 @@ impl Checked {
     }
 
     /// The name of the instance of a block for arguments of these dtypes and ranks (`None` is no
-    /// tensor), if the block has instances and one fits.
-    pub fn instance_name(&self, block: &str, args: &[Option<(DType, usize)>]) -> Option<Arc<str>> {
+    /// tensor), if the block has instances; an error if none fits.
+    #[cfg(feature = "plan")]
+    pub(crate) fn instance_name(
+        &self,
+        block: &str,
+        args: &[Option<(DType, usize)>],
+    ) -> Option<Result<Arc<str>, instance::Misfit>> {
         let generic = self.program.items.iter().find_map(|item| match item {
             Item::Block(b) if b.head.name.as_str() == block => Some(b),
             _ => None,
         });
         let generic = generic.filter(|b| instance::is_generic(b))?;
-        let choices = instance::fit(generic, args).ok()?;
-        Some(instance::instance_name(block, &choices))
+        let choices = instance::fit(generic, args);
+        Some(choices.map(|choices| instance::instance_name(block, &choices)))
     }
 }
 

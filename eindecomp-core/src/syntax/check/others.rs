@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::mentions::{self, signature_consts};
 use super::instance;
+use super::mentions::{self, signature_consts};
 use super::tree::{Block, Clause, Field, Origin, Param, ResultVar, Struct, StructType, Type};
 use super::types;
 use crate::ein::Dim;
@@ -79,7 +79,7 @@ impl Others {
         };
         let text: Arc<str> = path.to_string().into();
         let consts = self.rename(&text, path, &program, first);
-        let checked = types::signatures(&instance::expand_all(program));
+        let checked = types::signatures(&instance::expand_all(&program));
         if !checked.errors.is_empty() {
             return;
         }

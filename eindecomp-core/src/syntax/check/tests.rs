@@ -50,18 +50,38 @@ fn a_const_of_a_callee_may_be_called_as_a_dim_of_the_caller() {
 }
 
 #[test]
-fn ranks_are_chosen_by_the_arguments() {
+fn instances_are_chosen_by_the_arguments() {
     let checked = accepts(
-        "fn norm<dim ..L, dim C>(x: f32[..L, C], g: f32[C]) -> f32[..L, C] {
-            let y[..l, c] = x[..l, c] * g[c];
-            y
+        "fn f<dim A, dim B, dim N>(x: bf16[A, B, N], g: bf16[N], d: f64[N]) -> (bf16[A, B, N], f64[N, N]) {
+            let a = scale(x, g);
+            let b = outer(d, d);
+            (a, b)
         }
-        fn f<dim B, dim S, dim D>(x: f32[B, S, D], g: f32[D]) -> f32[B, S, D] {
-            let a = norm(x, g);
-            a
+        fn scale<dim ..L, dim N, T: Float>(x: T[..L, N], g: T[N]) -> T[..L, N] {
+            let y[..l, n] = x[..l, n] * g[n];
+            let z = twice(y);
+            z
+        }
+        fn twice<dim ..L, T: Float>(x: T[..L]) -> T[..L] { let y[..l] = 2.0 * x[..l]; y }
+        fn outer<dim ..L, dim ..M, T: Float>(x: T[..L], y: T[..M]) -> T[..L, ..M] {
+            let z[..l, ..m] = x[..l] * y[..m];
+            z
         }",
     );
-    assert!(checked.block("norm/2").is_some());
+    let result = |checked: &Checked, name: &str| {
+        let block = checked.block(name)?;
+        Some(block.results[0].ty.to_string())
+    };
+    assert_eq!(result(&checked, "scale/2/bf16").unwrap(), "bf16[L0, L1, N]");
+    assert_eq!(result(&checked, "twice/3/bf16").unwrap(), "bf16[L0, L1, L2]");
+    assert_eq!(result(&checked, "outer/1/1/f64").unwrap(), "f64[L0, M0]");
+    assert_eq!(result(&checked, "scale/3/f16"), None, "nobody calls it");
+    let more = checked.with_instance("scale/3/f16").unwrap();
+    assert_eq!(result(&more, "scale/3/f16").unwrap(), "f16[L0, L1, L2, N]");
+    assert_eq!(result(&more, "twice/4/f16").unwrap(), "f16[L0, L1, L2, L3]");
+    for name in ["scale", "scale/7/f32", "scale/f32", "scale/1/i64", "f/1", "g"] {
+        assert!(checked.with_instance(name).is_none(), "{name}");
+    }
 }
 
 #[test]

@@ -26,8 +26,9 @@ pub(super) fn not_yet(span: Span, what: &str) -> Diag {
 pub(super) fn no_rest(span: Span, text: &str) -> Diag {
     let name = text.trim_start_matches("..").to_uppercase();
     let text = format!("`{text}` stands for the axes of no `dim ..{name}`");
-    Diag::new(Code::UndefinedName, span, text)
-        .help(format!("declare it, `fn …<dim ..{name}>(…)`, and write it as an axis of a tensor"))
+    Diag::new(Code::UndefinedName, span, text).help(format!(
+        "declare it, `fn …<dim ..{name}>(…)`, and write it as an axis of a tensor"
+    ))
 }
 
 /// What extents are resolved in, and what comes out beside them.
@@ -307,7 +308,8 @@ fn contains_itself<'a>(
 /// Blocks have instances, structs have none.
 fn no_variable(name: &Ident, what: &str) -> Diag {
     let text = format!("a struct has no {what}: its generics are dims");
-    Diag::new(Code::OutOfScope, name.span, text).help("declare a struct per number of axes and dtype")
+    Diag::new(Code::OutOfScope, name.span, text)
+        .help("declare a struct per number of axes and dtype")
 }
 
 fn generic_dims(generics: &[Generic], errors: &mut Vec<Diag>) -> Option<(Vec<Arc<str>>, DimScope)> {

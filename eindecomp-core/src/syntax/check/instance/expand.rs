@@ -34,7 +34,10 @@ pub(in crate::syntax::check) fn expand(block: &Block, choices: &[Choice]) -> Blo
             dim => vec![dim],
         })
         .collect();
-    block.params.iter_mut().for_each(|param| by.ty(&mut param.ty));
+    block
+        .params
+        .iter_mut()
+        .for_each(|param| by.ty(&mut param.ty));
     by.rtype(&mut block.ret);
     by.stmts(&mut block.stmts);
     block
@@ -206,7 +209,9 @@ impl Instance {
                 then,
                 otherwise,
             } => {
-                [cond, then, otherwise].into_iter().for_each(|e| self.expr(e));
+                [cond, then, otherwise]
+                    .into_iter()
+                    .for_each(|e| self.expr(e));
             }
         }
     }

@@ -35,7 +35,10 @@ pub(in crate::syntax::check) struct Instances {
 impl Instances {
     /// Those of a checked program.
     pub(in crate::syntax::check) fn of(checked: &Checked) -> Instances {
-        let known = checked.blocks.iter().filter(|b| b.name.as_str().contains('/'));
+        let known = checked
+            .blocks
+            .iter()
+            .filter(|b| b.name.as_str().contains('/'));
         let made = known.map(|block| {
             let made = Made {
                 block: Some(block.clone()),
@@ -114,7 +117,9 @@ impl Items<'_> {
                 errors.push(Diag::new(Code::TooDeep, expanded.head.name.span, text));
             }
         }
-        let first = declared(block).first().is_some_and(|first| first == choices);
+        let first = declared(block)
+            .first()
+            .is_some_and(|first| first == choices);
         if !first {
             let where_ = told(block, choices);
             for error in &mut errors {
