@@ -170,8 +170,10 @@ impl<'g, D, const RANK: usize> Tensor<'g, D, RANK> {
     #[doc(hidden)]
     #[track_caller]
     pub fn new(graph: &'g Graph, node: Option<NodeId>) -> Self {
-        let node = node.and_then(|node| {
-            graph.build(|builder| match builder.node(node) {
+        let node = match node {
+            None => None,
+            // Not a closure around it, which would be the caller.
+            Some(node) => graph.build(|builder| match builder.node(node) {
                 Some(made) if made.shape.len() != RANK => {
                     let (name, rank) = (&made.name, made.shape.len());
                     let text =
@@ -179,8 +181,8 @@ impl<'g, D, const RANK: usize> Tensor<'g, D, RANK> {
                     Err(vec![text])
                 }
                 _ => Ok(node),
-            })
-        });
+            }),
+        };
         Tensor {
             graph,
             node,

@@ -75,12 +75,20 @@ fn what_must_hold_of_consts_is_left_to_rustc() {
 }
 
 #[test]
-fn a_result_of_any_rank_shares_the_rank_of_a_parameter() {
+fn open_ranks_and_dtypes_are_parameters_of_the_function() {
     let text = expansion(
-        "fn f<dim ..L, dim C>(x: f32[..L, C]) -> f32[..L] { let y[..l] = sum[c] x[..l, c]; y }",
+        "fn f<dim ..L, dim C, T: Float>(x: T[..L, C]) -> T[..L] { let y[..l] = sum[c] x[..l, c]; y }",
     );
-    assert!(
-        text.contains("no parameter has the rank of this result"),
-        "{text}"
-    );
+    let head = "fn f < 'g , T : eindecomp :: Float , const RANK_L_0 : eindecomp :: __private :: core :: primitive :: usize , const RANK_L_1";
+    assert!(text.contains(head), "{text}");
+    assert!(!text.contains("mod f"), "of any rank, it is no program");
+    let text = expansion("fn f<dim C, T: Int>(x: T[C], #[weight] w: f32[C]) -> T[C] { x }");
+    for part in [
+        "pub struct Inputs < T : eindecomp :: Int >",
+        "pub struct Weights {",
+        "pub struct Outputs < T : eindecomp :: Int >",
+        "pub fn graph < T : eindecomp :: Int > () -> eindecomp :: ModelGraph < Model < T > >",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
 }

@@ -73,13 +73,23 @@ fn instances_are_chosen_by_the_arguments() {
         Some(block.results[0].ty.to_string())
     };
     assert_eq!(result(&checked, "scale/2/bf16").unwrap(), "bf16[L0, L1, N]");
-    assert_eq!(result(&checked, "twice/3/bf16").unwrap(), "bf16[L0, L1, L2]");
+    assert_eq!(
+        result(&checked, "twice/3/bf16").unwrap(),
+        "bf16[L0, L1, L2]"
+    );
     assert_eq!(result(&checked, "outer/1/1/f64").unwrap(), "f64[L0, M0]");
     assert_eq!(result(&checked, "scale/3/f16"), None, "nobody calls it");
     let more = checked.with_instance("scale/3/f16").unwrap();
     assert_eq!(result(&more, "scale/3/f16").unwrap(), "f16[L0, L1, L2, N]");
     assert_eq!(result(&more, "twice/4/f16").unwrap(), "f16[L0, L1, L2, L3]");
-    for name in ["scale", "scale/7/f32", "scale/f32", "scale/1/i64", "f/1", "g"] {
+    for name in [
+        "scale",
+        "scale/7/f32",
+        "scale/f32",
+        "scale/1/i64",
+        "f/1",
+        "g",
+    ] {
         assert!(checked.with_instance(name).is_none(), "{name}");
     }
 }
