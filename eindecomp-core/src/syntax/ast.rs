@@ -75,6 +75,8 @@ impl fmt::Display for Path {
 pub struct Program {
     /// The items, in order.
     pub items: Vec<Item>,
+    /// Names of items that could not be read (an error is reported already).
+    pub lost: Vec<Arc<str>>,
 }
 
 /// One item of a program.

@@ -1,6 +1,7 @@
 //! What Rust's literals are worth.
 
 use super::ast::Lit;
+use crate::ein::DType;
 
 /// The value of a number as written.
 ///
@@ -47,6 +48,17 @@ fn integer(text: &str, body: &str, radix: u32) -> Result<Lit, String> {
 
 fn suffixed(text: &str) -> String {
     format!("the literal `{text}` is malformed; a dtype comes from context or `as`, not a suffix")
+}
+
+/// A number without the dtype behind it: `2f32` → `2.0`.
+pub fn without_suffix(text: &str) -> Option<String> {
+    let suffixes = DType::ALL.into_iter().filter(|d| text.ends_with(d.name()));
+    let dtype = suffixes.max_by_key(|d| d.name().len())?;
+    let bare = text.strip_suffix(dtype.name())?.trim_end_matches('_');
+    match number(bare).ok()? {
+        Lit::Int(_) if dtype.is_float() => Some(format!("{bare}.0")),
+        _ => Some(bare.to_owned()),
+    }
 }
 
 /// The text of a string literal, plain or raw; `None` for any other literal.
@@ -121,6 +133,15 @@ mod tests {
         for text in ["\"a\"", "'a'", "1.2.3", "inf", "nan"] {
             assert!(number(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn suffixes() {
+        let bare = |text| without_suffix(text);
+        assert_eq!(bare("2.0f32").as_deref(), Some("2.0"));
+        assert_eq!(bare("2_bf16").as_deref(), Some("2.0"));
+        assert_eq!(bare("1u8").as_deref(), Some("1"));
+        assert_eq!(bare("1q"), None);
     }
 
     #[test]

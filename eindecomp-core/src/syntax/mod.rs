@@ -8,6 +8,7 @@ pub mod check;
 pub mod diag;
 pub mod lex;
 pub mod literal;
+mod names;
 pub mod parse;
 pub mod print;
 pub mod token;

@@ -72,7 +72,7 @@ struct Parser {
 
 impl Parser {
     fn program(&mut self) -> Program {
-        let mut items = Vec::new();
+        let (mut items, mut lost) = (Vec::new(), Vec::new());
         while self.at < self.end {
             let attrs = self.attrs(cursor::AttrPlace::Item);
             let start = self.at;
@@ -88,11 +88,28 @@ impl Parser {
                 Ok(item) => items.push(item),
                 Err(diag) => {
                     self.diags.push(*diag);
+                    lost.extend(self.item_name(start));
                     self.at = self.after_item(start);
                 }
             }
         }
-        Program { items }
+        Program { items, lost }
+    }
+
+    /// The name of the item that starts at `start`, as far as known.
+    fn item_name(&self, start: usize) -> Option<Arc<str>> {
+        let word = |at: usize| match self.peek_at(at) {
+            Some(Tok::Ident(word)) => Some(word.clone()),
+            _ => None,
+        };
+        let mut at = start;
+        while !matches!(word(at).as_deref(), Some("fn" | "struct" | "agg")) {
+            at = self.buffer.after_tree(at);
+            if at >= self.at {
+                return None;
+            }
+        }
+        word(at + 1).filter(|_| self.is_name_at(at + 1))
     }
 
     /// Where reading goes on after an error in the item that starts at `start`.

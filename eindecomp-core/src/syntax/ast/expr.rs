@@ -14,6 +14,44 @@ pub struct Expr {
     pub span: Span,
 }
 
+impl Expr {
+    /// Direct sub-expressions, those in accesses included.
+    pub fn children(&self) -> Vec<&Expr> {
+        fn within<'e>(subs: &'e [Sub], out: &mut Vec<&'e Expr>) {
+            for sub in subs {
+                match sub {
+                    Sub::Expr(e) => out.push(e),
+                    Sub::Merged(parts, _) => within(parts, out),
+                    Sub::Rest(_) => {}
+                }
+            }
+        }
+        match &self.kind {
+            ExprKind::Lit(_) | ExprKind::Name(_) => Vec::new(),
+            ExprKind::Access { subs, .. } => {
+                let mut out = Vec::new();
+                within(subs, &mut out);
+                out
+            }
+            ExprKind::Call { args, .. } | ExprKind::Tuple(args) => args.iter().collect(),
+            ExprKind::Unary(_, a) | ExprKind::Cast(a, _) | ExprKind::Paren(a) => vec![a],
+            ExprKind::Binary(_, a, b) => vec![a, b],
+            ExprKind::If {
+                cond,
+                then,
+                otherwise,
+            } => vec![cond, then, otherwise],
+            ExprKind::Reduce(reduce) => {
+                let filter = reduce.filter.iter();
+                match &reduce.body {
+                    ReduceBody::Product(body) => filter.chain([body]).collect(),
+                    ReduceBody::Args(args) => filter.chain(args).collect(),
+                }
+            }
+        }
+    }
+}
+
 /// What an expression is.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExprKind {

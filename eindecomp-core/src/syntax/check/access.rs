@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use super::dtype::{Flex, fix, flex};
+use super::dtype::{Flex, cast, fix, flex, whole};
 use super::expr::{Mode, StmtCx};
-use super::extents::{MergedUse, Use};
-use super::names::count;
+use super::extents::{Access, MergedUse, Shifted, Use};
 use super::tree::{Expr, ExprKind, IndexId, Read, Sub, Type, listed};
 use super::types::{no_rest, not_yet};
 use crate::ein::{DType, Dim, Value};
 use crate::syntax::ast::{self, Lit, Outside};
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::count;
 use crate::syntax::token::Span;
 
 impl StmtCx<'_, '_> {
@@ -42,23 +42,25 @@ impl StmtCx<'_, '_> {
         }
         if t.axes.len() != subs.len() {
             subs.iter().for_each(|sub| self.mark(sub));
-            self.report(wrong_rank(place, &t.axes, subs, span));
+            let diag = self.wrong_rank(place, &t.axes, subs, span);
+            self.report(diag);
             return None;
         }
         let otherwise = match default {
             None => None,
             Some(outside) => Some(self.outside(outside, t.dtype)?),
         };
-        let bare = subs
-            .iter()
-            .map(|s| s.to_string())
-            .collect::<Vec<_>>()
-            .join(", ");
-        let text: Arc<str> = format!("{place}[{bare}]").into();
-        self.texts.insert(span, text.clone());
+        let access = Arc::new(Access {
+            place: place.to_string(),
+            subs: subs.iter().map(|s| s.to_string()).collect(),
+            dtype: t.dtype,
+            span,
+        });
+        self.accesses.insert(span, access.clone());
         let mut made = Some(Vec::new());
-        for (sub, axis) in subs.iter().zip(&t.axes) {
-            match (self.sub(sub, axis, &text, default.is_some()), &mut made) {
+        for (at, sub) in subs.iter().enumerate() {
+            let axis = (at, &t.axes[at]);
+            match (self.sub(sub, axis, &access, default.is_some()), &mut made) {
                 (Some(sub), Some(made)) => made.push(sub),
                 _ => made = None,
             }
@@ -82,7 +84,7 @@ impl StmtCx<'_, '_> {
             ast::Sub::Expr(e) => {
                 if let Some(index) = bare_name(e).and_then(|n| self.visible_index(n.as_str())) {
                     self.indices[index.at()].used_right = true;
-                    self.poisoned.insert(index);
+                    self.uses.poisoned.insert(index);
                 }
             }
             ast::Sub::Merged(parts, _) => parts.iter().for_each(|part| self.mark(part)),
@@ -90,16 +92,21 @@ impl StmtCx<'_, '_> {
         }
     }
 
-    fn sub(&mut self, sub: &ast::Sub, axis: &Dim, access: &Arc<str>, weak: bool) -> Option<Sub> {
-        self.texts.insert(sub.span(), sub.to_string().into());
+    fn sub(
+        &mut self,
+        sub: &ast::Sub,
+        (axis, extent): (usize, &Dim),
+        access: &Arc<Access>,
+        weak: bool,
+    ) -> Option<Sub> {
         match sub {
             ast::Sub::Rest(_) => None,
             ast::Sub::Merged(parts, span) => {
                 let mut members = Vec::new();
                 self.members(parts, &mut members)?;
-                self.merged.push(MergedUse {
+                self.uses.merged.push(MergedUse {
                     members: members.clone(),
-                    axis: axis.clone(),
+                    axis: extent.clone(),
                     span: *span,
                     access: access.clone(),
                 });
@@ -110,11 +117,19 @@ impl StmtCx<'_, '_> {
                 if let ExprKind::Index(index) = value.kind
                     && bare_name(e).is_some()
                 {
-                    self.uses.push(Use {
+                    self.uses.bare.push(Use {
                         index,
-                        extent: axis.clone(),
+                        axis,
+                        extent: extent.clone(),
                         span: e.span,
                         weak: weak || self.guards.contains(&index),
+                        access: access.clone(),
+                    });
+                } else {
+                    self.uses.shifted.push(Shifted {
+                        at: value.clone(),
+                        extent: extent.clone(),
+                        padded: weak,
                         access: access.clone(),
                     });
                 }
@@ -156,34 +171,141 @@ impl StmtCx<'_, '_> {
         if value.dtype.is_int() {
             return Some(value);
         }
-        let gathered = matches!(value.kind, ExprKind::Read(_));
-        let (text, help) = match (&value.kind, &e.kind) {
+        let diag = match (&value.kind, &e.kind) {
             (ExprKind::Read(read), ast::ExprKind::Access { place, .. }) => {
-                let axes = read
-                    .place
-                    .ty
-                    .tensor()
-                    .map_or(String::new(), |t| listed(&t.axes));
-                (
-                    format!(
-                        "a gather index must be an integer tensor; `{place}` is {}",
-                        value.dtype
-                    ),
-                    format!("declare `{place}: u32[{axes}]`"),
-                )
+                let text = format!(
+                    "a gather index must be an integer tensor; `{place}` is {}",
+                    value.dtype
+                );
+                let declared = self.declared_dtype(place, read);
+                Diag::new(Code::GatherIndex, value.span, text)
+                    .fix(declared.unwrap_or_else(|| cast(e, DType::I64)))
             }
-            (_, ast::ExprKind::Lit(_)) => (
-                format!("an index must be an integer, but `{e}` is a float"),
-                "write an integer".to_owned(),
-            ),
-            _ => (
-                format!("an index must be an integer, but `{e}` is {}", value.dtype),
-                super::dtype::cast_text(e, DType::I64),
-            ),
+            (_, ast::ExprKind::Lit(_)) => {
+                let text = format!("an index must be an integer, but `{e}` is a float");
+                let meant = match value.kind {
+                    ExprKind::Lit(Value::Float(x)) => whole(x),
+                    _ => None,
+                };
+                let meant = meant.map(|meant| Fix::replace(e.span, meant, "write {}"));
+                Diag::new(Code::GatherIndex, e.span, text).fixes(meant)
+            }
+            _ => {
+                let text = format!("an index must be an integer, but `{e}` is {}", value.dtype);
+                Diag::new(Code::GatherIndex, e.span, text).fix(cast(e, DType::I64))
+            }
         };
-        let span = if gathered { value.span } else { e.span };
-        self.report(Diag::new(Code::GatherIndex, span, text).help(help));
+        self.report(diag);
         None
+    }
+
+    /// An integer dtype where the tensor is declared, if it is a parameter.
+    fn declared_dtype(&self, place: &ast::Place, read: &Read) -> Option<Fix> {
+        let param = self.cx.parameter(place.as_ident()?.as_str())?;
+        let ast::TypeKind::Tensor { dtype, .. } = &param.ty.kind else {
+            return None;
+        };
+        // A `let` may shadow the parameter.
+        if self.cx.vars[read.place.var.at()].span != param.name.span {
+            return None;
+        }
+        let axes = listed(&read.place.ty.tensor()?.axes);
+        let help = format!("declare `{place}: u32[{axes}]`");
+        Some(Fix::replace(dtype.span, "u32", &help))
+    }
+
+    /// The index in scope that is called like the axis.
+    fn index_like(&self, axis: &Dim) -> Option<String> {
+        let name = axis.as_symbol()?.to_lowercase();
+        self.visible_index(&name).map(|_| name)
+    }
+
+    /// The error about a tensor named without indices.
+    pub(super) fn no_index(&self, place: &ast::Place, axes: &[Dim]) -> Diag {
+        let text = format!(
+            "`{place}` has {} [{}], but no index is given",
+            count(axes.len(), "axis", "axes"),
+            listed(axes)
+        );
+        let diag = Diag::new(Code::RankMismatch, place.span, text);
+        let names: Option<Vec<String>> = axes.iter().map(|axis| self.index_like(axis)).collect();
+        match names {
+            Some(names) => {
+                let names = names.join(", ");
+                let help = format!("did you mean `{place}[{names}]`?");
+                diag.fix(Fix::after(place.span, format!("[{names}]"), &help))
+            }
+            None => diag.help(format!("give it an index for each axis: `{place}[…]`")),
+        }
+    }
+
+    fn wrong_rank(&self, place: &ast::Place, axes: &[Dim], subs: &[ast::Sub], span: Span) -> Diag {
+        let text = format!(
+            "`{place}` has {} [{}], but {} given",
+            count(axes.len(), "axis", "axes"),
+            listed(axes),
+            count(subs.len(), "index is", "indices are"),
+        );
+        let diag = Diag::new(Code::RankMismatch, span, text);
+        let names: Vec<String> = subs.iter().map(|s| s.to_string()).collect();
+        let like = |axis: &Dim, name: &str| axis.to_string().to_lowercase() == name;
+        if subs.len() + 1 == axes.len() {
+            // The axis to leave out so that most indices stand on an axis of their own name.
+            let score = |gap: usize| {
+                let kept = axes.iter().enumerate().filter(|(at, _)| *at != gap);
+                let pairs = kept.map(|(_, axis)| axis).zip(&names);
+                pairs.filter(|(axis, name)| like(axis, name)).count()
+            };
+            let gaps = (0..axes.len()).rev();
+            let gap = gaps.max_by_key(|gap| score(*gap)).unwrap_or(0);
+            return self.missing(diag, place, &axes[gap], subs, gap);
+        }
+        if subs.len() < axes.len() {
+            return diag.help(format!("give an index for each axis of [{}]", listed(axes)));
+        }
+        // The indices that are called like the axes, in order.
+        let mut rest = names.iter();
+        let kept: Option<Vec<&String>> = axes
+            .iter()
+            .map(|axis| rest.find(|name| like(axis, name)))
+            .collect();
+        match (kept, subs.first(), subs.last()) {
+            (Some(kept), Some(first), Some(last)) => {
+                let kept: Vec<&str> = kept.into_iter().map(|name| &**name).collect();
+                let kept = kept.join(", ");
+                let help = format!("did you mean `{place}[{kept}]`?");
+                diag.fix(Fix::replace(first.span().join(last.span()), kept, &help))
+            }
+            _ => diag.help(format!("leave out {} of them", subs.len() - axes.len())),
+        }
+    }
+
+    /// Axis number `gap` of an access has no index.
+    fn missing(
+        &self,
+        diag: Diag,
+        place: &ast::Place,
+        axis: &Dim,
+        subs: &[ast::Sub],
+        gap: usize,
+    ) -> Diag {
+        let found = self.index_like(axis);
+        let name = match (&found, axis.as_symbol()) {
+            (Some(name), _) => name.clone(),
+            (None, Some(symbol)) => symbol.to_lowercase(),
+            (None, None) => "i".to_owned(),
+        };
+        let mut shown: Vec<String> = subs.iter().map(|s| s.to_string()).collect();
+        shown.insert(gap, name.clone());
+        let help = format!("axis `{axis}` is missing: `{place}[{}]`", shown.join(", "));
+        if found.is_none() {
+            return diag.help(format!("{help}, with `{name}` on the left or reduced"));
+        }
+        diag.fixes(match (subs.get(gap), subs.last()) {
+            (Some(next), _) => Some(Fix::before(next.span(), format!("{name}, "), &help)),
+            (None, Some(last)) => Some(Fix::after(last.span(), format!(", {name}"), &help)),
+            (None, None) => None,
+        })
     }
 
     fn outside(&mut self, outside: &Outside, dtype: DType) -> Option<Value> {
@@ -223,44 +345,4 @@ fn bare_name(e: &ast::Expr) -> Option<&ast::Ident> {
         ast::ExprKind::Name(place) => place.as_ident(),
         _ => None,
     }
-}
-
-fn wrong_rank(place: &ast::Place, axes: &[Dim], subs: &[ast::Sub], span: Span) -> Diag {
-    let text = format!(
-        "`{place}` has {} [{}], but {} given",
-        count(axes.len(), "axis", "axes"),
-        listed(axes),
-        count(subs.len(), "index is", "indices are"),
-    );
-    let diag = Diag::new(Code::RankMismatch, span, text);
-    let names: Vec<String> = subs.iter().map(|s| s.to_string()).collect();
-    if subs.len() + 1 == axes.len() {
-        // The axis to leave out so that most indices stand on an axis of their own name.
-        let score = |gap: usize| {
-            let kept = axes
-                .iter()
-                .enumerate()
-                .filter(|(at, _)| *at != gap)
-                .map(|(_, axis)| axis);
-            kept.zip(&names)
-                .filter(|(axis, name)| axis.to_string().to_lowercase() == **name)
-                .count()
-        };
-        let gap = (0..axes.len())
-            .rev()
-            .max_by_key(|gap| score(*gap))
-            .unwrap_or(0);
-        let mut shown = names;
-        shown.insert(gap, "?".into());
-        let help = format!(
-            "axis `{}` is missing: `{place}[{}]`",
-            axes[gap],
-            shown.join(", ")
-        );
-        return diag.help(help);
-    }
-    if subs.len() > axes.len() {
-        return diag.help(format!("leave out {} of them", subs.len() - axes.len()));
-    }
-    diag.help(format!("give an index for each axis of [{}]", listed(axes)))
 }

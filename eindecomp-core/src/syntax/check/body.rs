@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::instance::{Instances, is_generic};
-use super::names::nearest;
 use super::prove::{Equality, Facts};
 use super::tree::{
     Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, StructType, Type,
     Var, VarId, Warning,
 };
-use super::types::{Declared, DimScope, resolve};
+use super::types::{Declared, DimScope, one_more, resolve};
 use crate::ein::Dim;
 use crate::syntax::ast::{self, CmpOp, Ident, Item, RType};
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::nearest;
 use crate::syntax::token::Span;
 
 /// The program around a block.
@@ -78,6 +78,8 @@ pub(super) struct Known {
 /// A block being checked.
 pub(super) struct BodyCx<'a> {
     pub(super) items: &'a Items<'a>,
+    /// As written.
+    pub(super) ast: &'a ast::Block,
     pub(super) block: Block,
     pub(super) dims: DimScope,
     pub(super) facts: Facts,
@@ -93,14 +95,15 @@ pub(super) struct BodyCx<'a> {
 }
 
 /// A block with its body, and what is wrong with it.
-pub(super) fn check(
-    ast: &ast::Block,
+pub(super) fn check<'a>(
+    ast: &'a ast::Block,
     block: &Block,
-    items: &Items<'_>,
+    items: &'a Items<'a>,
 ) -> (Block, Vec<Diag>, Vec<Warning>) {
     let mut dims = DimScope {
         dims: block.dims.iter().cloned().collect(),
         consts: block.consts.clone(),
+        generics: one_more(&ast.head, &ast.generics),
         ..DimScope::default()
     };
     let mut facts = Facts::default();
@@ -119,6 +122,7 @@ pub(super) fn check(
     dims.implicit.clear();
     let mut cx = BodyCx {
         items,
+        ast,
         block: block.clone(),
         dims,
         facts,
@@ -282,8 +286,11 @@ impl BodyCx<'_> {
                 if let Some(later) = self.later(name) {
                     diag.message = format!("`{name}` is used before it is defined");
                     diag = diag.secondary(later, "it is defined here");
+                    diag = diag.help("define it before it is used");
                 } else if let Some(meant) = nearest(name.as_str(), visible) {
-                    diag = diag.help(format!("did you mean `{meant}`?"));
+                    diag = diag.fix(Fix::replace(name.span, meant, "did you mean {}?"));
+                } else {
+                    diag = diag.help("make it a parameter, or define it before");
                 }
                 self.errors.push(diag);
             }
@@ -303,8 +310,9 @@ impl BodyCx<'_> {
     pub(super) fn place(&mut self, place: &ast::Place) -> Option<Place> {
         let Some(root) = place.path.as_ident() else {
             let text = format!("`{}` is a Rust path, not a tensor", place.path);
+            let diag = Diag::new(Code::UndefinedName, place.path.span, text);
             self.errors
-                .push(Diag::new(Code::UndefinedName, place.path.span, text));
+                .push(diag.help("tensors come in as parameters, `#[weight]` for those that stay"));
             return None;
         };
         let var = self.lookup_or_report(root)?;
@@ -341,7 +349,17 @@ impl BodyCx<'_> {
     fn no_field(&self, ty: &Type, field: &Ident) -> Diag {
         let Type::Struct(s) = ty else {
             let text = format!("a value of type `{ty}` has no fields");
-            return Diag::new(Code::UnknownField, field.span, text);
+            let diag = Diag::new(Code::UnknownField, field.span, text);
+            return match (field.as_str(), ty.tensor()) {
+                ("T" | "t" | "mT", Some(_)) => {
+                    diag.help("axes change places by their indices: `let y[n, m] = x[m, n];`")
+                }
+                ("shape" | "size" | "len" | "dim", Some(t)) if !t.axes.is_empty() => {
+                    let sizes = super::tree::listed(&t.axes);
+                    diag.help(format!("its sizes have names: {sizes}"))
+                }
+                _ => diag,
+            };
         };
         let text = format!("struct `{}` has no field `{field}`", s.name);
         let diag = Diag::new(Code::UnknownField, field.span, text);
@@ -350,7 +368,7 @@ impl BodyCx<'_> {
         };
         let fields = structure.fields.iter().map(|f| f.name.as_str());
         match nearest(field.as_str(), fields.clone()) {
-            Some(meant) => diag.help(format!("did you mean `{meant}`?")),
+            Some(meant) => diag.fix(Fix::replace(field.span, meant, "did you mean {}?")),
             None => diag.help(format!(
                 "its fields are `{}`",
                 fields.collect::<Vec<_>>().join("`, `")
@@ -396,7 +414,8 @@ impl BodyCx<'_> {
                 .zip(found)
                 .all(|(a, b)| self.same_type(a, b, &diag));
         if !equal {
-            self.errors.push(diag);
+            let declare = self.declare(found, span);
+            self.errors.push(diag.fixes(declare));
         }
         equal.then_some(())
     }

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::body::BodyCx;
+use super::body::{BodyCx, Known};
 use super::dtype::{fix, flex};
 use super::expr::StmtCx;
 use super::instance::{self, Misfit};
-use super::names::{are, count, nearest};
 use super::prove::Equality;
 use super::tree::{
     Argument, Block, Call, Callee, Clause, Expr, ExprKind, ForeignCall, Origin, ParamRole, Stmt,
@@ -16,7 +15,8 @@ use super::tree::{
 use crate::ein::dim::Atom;
 use crate::ein::{Dim, ScalarFn};
 use crate::syntax::ast::{self, CmpOp, Ident, Pattern, RType};
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::{are, count, instead, is_known_elsewhere, nearest};
 use crate::syntax::token::Span;
 
 /// A callee with its arguments, and the types of its results.
@@ -35,25 +35,20 @@ impl BodyCx<'_> {
         pat: &Pattern,
         mutable: bool,
         ty: Option<&RType>,
-        path: &ast::Path,
-        args: &[ast::Expr],
+        (value, path, args): (&ast::Expr, &ast::Path, &[ast::Expr]),
         span: Span,
     ) -> Option<Stmt> {
         let name = path.to_string();
         let (local, other) = (self.is_local(&name), self.is_other(&name));
         if !local && !other && self.is_function(&name) {
-            let text = format!("`{}` needs its indices on the left", pat.names[0]);
-            let diag = Diag::new(Code::Pattern, pat.span, text);
-            let help = format!(
-                "`{name}` works on elements: `let {}[i] = {name}(x[i]);`",
-                pat.names[0]
-            );
-            self.errors.push(diag.help(help));
+            let diag = self.no_left(pat, value);
+            self.errors.push(diag);
             return None;
         }
         if !local && !other && ty.is_none() {
             let elsewhere = path.as_ident().is_none();
-            if !(elsewhere && self.items.declared.others.is_open()) {
+            let lost = self.items.declared.lost.contains(&*name);
+            if !lost && !(elsewhere && self.items.declared.others.is_open()) {
                 self.errors.push(self.unknown_block(path));
             }
             return None;
@@ -94,7 +89,15 @@ impl BodyCx<'_> {
                 count(results.len(), "result", "results"),
                 count(pat.names.len(), "name is", "names are")
             );
-            self.errors.push(Diag::new(Code::Pattern, pat.span, text));
+            let diag = Diag::new(Code::Pattern, pat.span, text);
+            let more = match &pat.names[..] {
+                [one] => {
+                    let rest = ", _".repeat(results.len() - 1);
+                    Some(Fix::replace(pat.span, format!("({one}{rest})"), "write {}"))
+                }
+                _ => None,
+            };
+            self.errors.push(diag.fixes(more));
             return None;
         }
         let mut targets = Vec::new();
@@ -126,7 +129,7 @@ impl BodyCx<'_> {
                 let text = format!("`{target}` is assigned, but not declared `mut`");
                 let diag = Diag::new(Code::NotMutable, target.span, text)
                     .secondary(known.span, "declared here")
-                    .help(format!("`let mut {target}`"));
+                    .fixes(self.mutable(known));
                 self.errors.push(diag);
                 return None;
             }
@@ -180,6 +183,18 @@ impl BodyCx<'_> {
         }))
     }
 
+    /// `mut` where a name is defined; a parameter is defined anew.
+    fn mutable(&self, known: &Known) -> Option<Fix> {
+        let name = &known.name;
+        if known.role.is_none() {
+            let help = format!("write `let mut {name}`");
+            return Some(Fix::before(known.span, "mut ", &help));
+        }
+        let first = self.ast.stmts.first()?;
+        let text = format!("let mut {name} = {name}; ");
+        Some(Fix::before(first.span, text, "begin with {}"))
+    }
+
     fn is_local(&self, name: &str) -> bool {
         self.items.blocks.contains(name)
     }
@@ -216,7 +231,13 @@ impl BodyCx<'_> {
         let text = format!("there is no block `{path}` in this `ein!`");
         let diag = Diag::new(Code::UnknownFunction, path.span, text);
         match nearest(&path.to_string(), self.items.blocks.iter().copied()) {
-            Some(meant) => diag.help(format!("did you mean `{meant}`?")),
+            Some(meant) => diag.fix(Fix::replace(path.span, meant, "did you mean {}?")),
+            None if path
+                .as_ident()
+                .is_some_and(|name| is_known_elsewhere(name.as_str())) =>
+            {
+                diag.help(instead(&path.to_string()))
+            }
             None => diag.help(
                 "if it stands in another `ein!`, give its result a type: `let y: f32[…] = …`",
             ),
@@ -251,8 +272,17 @@ impl BodyCx<'_> {
         if !literal {
             let text = "an argument is a name, a field, or a literal or host value";
             let diag = Diag::new(Code::Argument, arg.span, text);
-            self.errors
-                .push(diag.help(format!("give it a name: `let t[…] = {arg};`")));
+            self.errors.push(match &inner.kind {
+                ast::ExprKind::Access { place, .. } => {
+                    let text = place.to_string();
+                    diag.fix(Fix::replace(
+                        arg.span,
+                        text,
+                        "a block takes the whole tensor: {}",
+                    ))
+                }
+                _ => diag.help(format!("give it a name: `let t[…] = {arg};`")),
+            });
             return None;
         }
         let (mut cx, _) = StmtCx::new(self, &[])?;
@@ -344,12 +374,10 @@ impl BodyCx<'_> {
                     clause.cmp.symbol()
                 );
                 let diag = Diag::new(Code::CalleeClause, path.span, text)
-                    .secondary(clause.span, "needed here")
-                    .help(format!(
-                        "add `where {left} {} {right}`",
-                        clause.cmp.symbol()
-                    ));
-                self.errors.push(diag);
+                    .secondary(clause.span, "needed here");
+                let needed = format!("{left} {} {right}", clause.cmp.symbol());
+                let fix = self.add_clause(&needed, &[&left, &right]);
+                self.errors.push(diag.fixes(fix));
                 continue;
             }
             let (cmp, origin, span) = (clause.cmp, clause.origin.clone(), path.span);

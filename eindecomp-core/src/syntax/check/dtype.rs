@@ -4,7 +4,7 @@
 use super::tree::{Expr, ExprKind};
 use crate::ein::{DType, Value};
 use crate::syntax::ast;
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
 
 /// The kind of an expression of literals alone, whose dtype is not settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +35,8 @@ pub(super) fn fix(e: &mut Expr, dtype: DType, errors: &mut Vec<Diag>) -> Option<
         ExprKind::Lit(Value::Int(n)) => {
             if dtype.is_float() {
                 let text = format!("an integer literal stands where {dtype} is needed");
-                let help = format!("write `{n}.0`");
-                errors.push(Diag::new(Code::IntegerLiteral, e.span, text).help(help));
+                let float = Fix::replace(e.span, format!("{n}.0"), "write {}");
+                errors.push(Diag::new(Code::IntegerLiteral, e.span, text).fix(float));
                 return None;
             }
             if dtype == DType::Bool {
@@ -69,8 +69,20 @@ pub(super) fn fix(e: &mut Expr, dtype: DType, errors: &mut Vec<Diag>) -> Option<
 
 fn mismatch(e: &Expr, what: &str, dtype: DType, errors: &mut Vec<Diag>) -> Option<()> {
     let text = format!("{what} literal stands where {dtype} is needed");
-    errors.push(Diag::new(Code::NoCommonDtype, e.span, text));
+    let meant = match (&e.kind, dtype) {
+        (ExprKind::Lit(Value::Int(0)), DType::Bool) => Some("false".to_owned()),
+        (ExprKind::Lit(Value::Int(1)), DType::Bool) => Some("true".to_owned()),
+        (ExprKind::Lit(Value::Float(x)), _) if dtype.is_int() => whole(*x),
+        _ => None,
+    };
+    let meant = meant.map(|meant| Fix::replace(e.span, meant, "write {}"));
+    errors.push(Diag::new(Code::NoCommonDtype, e.span, text).fixes(meant));
     None
+}
+
+/// A whole float as an integer literal.
+pub(super) fn whole(x: f64) -> Option<String> {
+    (x.fract() == 0.0 && x.abs() < 1e15).then(|| format!("{x:.0}"))
 }
 
 /// The dtype that all of `exprs` widen to; literals among them get it.
@@ -109,22 +121,30 @@ fn no_common(a: &ast::Expr, x: DType, b: &ast::Expr, y: DType) -> Diag {
     let text = format!("`{a}` is {x} and `{b}` is {y}, which have no common dtype");
     let diag = Diag::new(Code::NoCommonDtype, b.span, text);
     let diag = diag.secondary(a.span, format!("this is {x}"));
-    let to_first = x.is_float() || !y.is_float();
-    diag.help(if to_first {
-        cast_text(b, x)
-    } else {
-        cast_text(a, y)
+    // Of two that are alike, one is cast to what the other widens to.
+    let wider = |wide: DType| x.widens_to(wide) && y.widens_to(wide);
+    let wide = [DType::F32, DType::I64]
+        .into_iter()
+        .find(|wide| wider(*wide));
+    diag.fix(match wide {
+        Some(wide) => cast(b, wide),
+        None if x.is_float() || !y.is_float() => cast(b, x),
+        None => cast(a, y),
     })
 }
 
 /// `e as dtype`, with the parentheses it needs.
-pub(super) fn cast_text(e: &ast::Expr, dtype: DType) -> String {
+pub(super) fn cast(e: &ast::Expr, dtype: DType) -> Fix {
     use ast::ExprKind::{Access, Call, Lit, Name, Paren};
     match &e.kind {
         Access { default: None, .. } | Call { .. } | Lit(_) | Name(_) | Paren(_) => {
-            format!("`{e} as {dtype}`")
+            let help = format!("`{e} as {dtype}`");
+            Fix::after(e.span, format!(" as {dtype}"), &help)
         }
-        _ => format!("`({e}) as {dtype}`"),
+        _ => {
+            let (close, shown) = (format!(") as {dtype}"), format!("({e}) as {dtype}"));
+            Fix::wrap(e.span, "(", &close, &shown, "{}")
+        }
     }
 }
 
@@ -159,6 +179,6 @@ pub(super) fn store(
         });
     }
     let message = format!("this value is {}, which is no {dtype}", e.dtype);
-    errors.push(Diag::new(Code::NoCommonDtype, e.span, message).help(cast_text(text, dtype)));
+    errors.push(Diag::new(Code::NoCommonDtype, e.span, message).fix(cast(text, dtype)));
     None
 }

@@ -4,15 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::body::BodyCx;
-use super::dtype::{Flex, fix, flex, store};
-use super::extents::{Decl, MergedUse, Use};
-use super::names::{are, count, nearest, nearest_function};
-use super::ranges::Texts;
+use super::dtype::{Flex, cast, fix, flex, store};
+use super::extents::{Decl, Uses};
+use super::ranges::Accesses;
 use super::tree::{Expr, ExprKind, IndexId, ParamRole, Place, Read, Type};
 use super::types::{element_type, is_const, no_rest, reserved};
-use crate::ein::{DType, ScalarFn, Value};
+use super::unbound::mend;
+use crate::ein::{Agg, DType, ScalarFn, Value};
 use crate::syntax::ast::{self, Ident, LeftIndex, Lit};
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::{are, count, instead, nearest_function};
 use crate::syntax::token::Span;
 
 /// Scalar functions that one statement may inline.
@@ -38,10 +39,8 @@ pub(super) enum Mode {
 pub(super) struct StmtCx<'c, 'a> {
     pub(super) cx: &'c mut BodyCx<'a>,
     pub(super) indices: Vec<Decl>,
-    /// Bare uses of indices: what gives them their extents.
-    pub(super) uses: Vec<Use>,
-    /// Merged reads.
-    pub(super) merged: Vec<MergedUse>,
+    /// What gives indices their extents.
+    pub(super) uses: Uses,
     /// Indices in scope.
     pub(super) visible: Vec<IndexId>,
     /// Indices in the affine conditions around here.
@@ -53,10 +52,8 @@ pub(super) struct StmtCx<'c, 'a> {
     inline: Vec<(Arc<str>, Args)>,
     /// How many were inlined.
     inlined: usize,
-    /// Indices with a use that could not be read: nothing is said of their extents.
-    pub(super) poisoned: BTreeSet<IndexId>,
-    /// Texts of accesses and subscripts, for messages.
-    pub(super) texts: Texts,
+    /// Accesses as written, for messages.
+    pub(super) accesses: Accesses,
     /// Indices already reported.
     unbound: BTreeSet<Arc<str>>,
 }
@@ -71,16 +68,14 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         let mut this = StmtCx {
             cx,
             indices: Vec::new(),
-            uses: Vec::new(),
-            merged: Vec::new(),
+            uses: Uses::default(),
             visible: Vec::new(),
             guards: Vec::new(),
             mode: Mode::Value,
             closed: Vec::new(),
             inline: Vec::new(),
             inlined: 0,
-            poisoned: BTreeSet::new(),
-            texts: Texts::new(),
+            accesses: Accesses::new(),
             unbound: BTreeSet::new(),
         };
         let mut axes = Vec::new();
@@ -124,7 +119,8 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         };
         if self.cx.dims.dims.contains(&name.name) {
             let text = format!("`{name}` is a dim or loop variable here");
-            self.report(Diag::new(Code::Duplicate, name.span, text));
+            let diag = Diag::new(Code::Duplicate, name.span, text);
+            self.report(diag.help("indices are written in lower case, and called otherwise"));
             return None;
         }
         if let Some(other) = self.visible_index(&name.name) {
@@ -134,7 +130,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 Diag::new(Code::Duplicate, name.span, text)
             } else if first.reduced {
                 let text = format!("this reduction rebinds index `{name}` of the one around it");
-                Diag::new(Code::NestedReduction, name.span, text).help("use another index")
+                Diag::new(Code::NestedReduction, name.span, text)
             } else {
                 let text = format!("index `{name}` is both on the left and reduced");
                 Diag::new(Code::ReducedOutput, name.span, text)
@@ -165,7 +161,10 @@ impl<'c, 'a> StmtCx<'c, 'a> {
 
     /// The value of a statement, with the dtype it is annotated with.
     pub(super) fn value(&mut self, value: &ast::Expr, dtype: Option<DType>) -> Option<Expr> {
-        let e = self.expr(value)?;
+        let before = self.cx.errors.len();
+        let e = self.expr(value);
+        self.mend_unbound(before, value);
+        let e = e?;
         let e = store(e, dtype, value, &mut self.cx.errors)?;
         for decl in self.indices.iter().filter(|d| d.reduced && !d.used_right) {
             let message = format!("index `{}` is reduced but not used", decl.name);
@@ -266,7 +265,8 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 .map(|(_, args)| args.get(&name.name).cloned());
             match inlined {
                 Some(Some(arg)) => return Some(arg),
-                Some(None) => return self.unknown_in_function(name),
+                // Reported with the function.
+                Some(None) => return None,
                 None => {}
             }
             if let Some(index) = self.visible_index(name.as_str()) {
@@ -286,7 +286,8 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 if self.mode == Mode::Value {
                     let text = format!("the Rust const `{}` needs a cast as a value", place.path);
                     let help = format!("`{} as f32`", place.path);
-                    self.report(Diag::new(Code::DimValue, span, text).help(help));
+                    let cast = Fix::after(span, " as f32", &help);
+                    self.report(Diag::new(Code::DimValue, span, text).fix(cast));
                     return None;
                 }
                 return number(ExprKind::Dim(dim));
@@ -306,11 +307,12 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             self.unbound_index(name);
             return None;
         }
+        let text = place;
         let place = self.cx.place(place)?;
-        self.rank0(place, span)
+        self.rank0(place, text, span)
     }
 
-    fn rank0(&mut self, place: Place, span: Span) -> Option<Expr> {
+    fn rank0(&mut self, place: Place, text: &ast::Place, span: Span) -> Option<Expr> {
         let Type::Tensor(t) = &place.ty else {
             let text = format!("a value of type `{}` is no number", place.ty);
             self.report(Diag::new(Code::UnknownField, span, text).help("name one of its fields"));
@@ -318,10 +320,8 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         };
         let dtype = t.dtype;
         if !t.axes.is_empty() {
-            let axes = super::tree::listed(&t.axes);
-            let rank = count(t.axes.len(), "axis", "axes");
-            let text = format!("this has {rank} [{axes}], but no index is given");
-            self.report(Diag::new(Code::RankMismatch, span, text));
+            let diag = self.no_index(text, &t.axes);
+            self.report(diag);
             return None;
         }
         let kind = if self.cx.vars[place.var.at()].role == Some(ParamRole::Host) {
@@ -338,32 +338,24 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         Some(Expr { kind, dtype, span })
     }
 
-    fn unknown_in_function(&mut self, name: &Ident) -> Option<Expr> {
-        let text = format!("`{name}` is not an argument of this function");
-        self.report(Diag::new(Code::UndefinedName, name.span, text));
-        None
-    }
-
     /// Reports an index that nothing binds, once per statement.
     pub(super) fn unbound_index(&mut self, name: &Ident) {
         if !self.unbound.insert(name.name.clone()) {
             return;
         }
         let text = format!("index `{name}` is neither on the left nor reduced");
-        let diag = Diag::new(Code::UnboundIndex, name.span, text);
-        let visible = self.visible.iter().map(|id| &*self.indices[id.at()].name);
-        let diag = if self.closed.contains(&name.name) {
-            diag.help(format!(
-                "the reduction over `{name}` ends before this; put its whole body in parentheses"
-            ))
-        } else if let Some(meant) =
-            nearest(name.as_str(), visible).filter(|_| name.as_str().len() > 1)
-        {
-            diag.help(format!("did you mean `{meant}`?"))
-        } else {
-            diag.help(format!("put it on the left, or reduce it: `sum[{name}] …`"))
-        };
-        self.report(diag);
+        self.report(Diag::new(Code::UnboundIndex, name.span, text));
+    }
+
+    /// Says of each unbound index since error number `before` what may be meant.
+    fn mend_unbound(&mut self, before: usize, value: &ast::Expr) {
+        let left = self.indices.iter().filter(|decl| !decl.reduced);
+        let left: Vec<(&str, bool)> = left.map(|decl| (&*decl.name, decl.used_right)).collect();
+        for diag in &mut self.cx.errors[before..] {
+            if diag.code == Code::UnboundIndex {
+                *diag = mend(diag.clone(), value, &left);
+            }
+        }
     }
 
     fn call(&mut self, path: &ast::Path, args: &[ast::Expr], span: Span) -> Option<Expr> {
@@ -378,17 +370,21 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         if let Some(scalar) = self.cx.items.scalars.get(&*name).copied() {
             return self.inline_scalar(scalar, args, span);
         }
-        self.report(self.unknown_function(path, args));
+        if !self.cx.items.declared.lost.contains(&*name) {
+            self.report(self.unknown_function(path, args, span));
+        }
         None
     }
 
-    fn unknown_function(&self, path: &ast::Path, args: &[ast::Expr]) -> Diag {
+    fn unknown_function(&self, path: &ast::Path, args: &[ast::Expr], span: Span) -> Diag {
         let name = path.to_string();
         if self.cx.items.blocks.contains(&*name) {
             let text = format!("`{name}` is a block, so its result needs a name of its own");
             let diag = Diag::new(Code::Pattern, path.span, text);
             let args = super::tree::listed(args);
-            return diag.help(format!("put `let y = {name}({args});` before"));
+            return diag.help(format!(
+                "put `let t = {name}({args});` before, and read `t[…]`"
+            ));
         }
         let arity = (1..=3).find(|n| ScalarFn::from_name(&name, *n).is_some());
         if let Some(arity) = arity.filter(|_| ScalarFn::from_name(&name, args.len()).is_none()) {
@@ -397,13 +393,22 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 count(arity, "argument", "arguments"),
                 are(args.len())
             );
-            return Diag::new(Code::Arity, path.span, text);
+            let diag = Diag::new(Code::Arity, path.span, text);
+            return match (Agg::from_name(&name), args) {
+                (Some(_), [_]) => diag.help(format!("over an axis it is `{name}[i] …`")),
+                _ => diag,
+            };
         }
         let text = format!("there is no function `{name}`");
         let diag = Diag::new(Code::UnknownFunction, path.span, text);
+        if let (Some(dtype), [arg]) = (DType::from_name(&name), args) {
+            let fix = cast(arg, dtype);
+            let text = fix.help.trim_matches('`').to_owned();
+            return diag.fix(Fix::replace(span, text, "write {}"));
+        }
         match nearest_function(&name, self.cx.items.scalars.keys().copied()) {
-            Some(meant) => diag.help(format!("did you mean `{meant}`?")),
-            None => diag,
+            Some(meant) => diag.fix(Fix::replace(path.span, meant, "did you mean {}?")),
+            None => diag.help(instead(&name)),
         }
     }
 
@@ -424,9 +429,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             self.report(Diag::new(Code::Arity, span, text).secondary(name.span, "declared here"));
             return None;
         }
-        if self.inline.iter().any(|(f, _)| *f == name.name) {
-            let text = format!("`{name}` calls itself");
-            self.report(Diag::new(Code::Recursion, name.span, text));
+        if self.cx.items.declared.broken.contains(name.as_str()) {
             return None;
         }
         self.inlined += 1;

@@ -1,14 +1,17 @@
 //! Extents of indices: from their `in`, else from their bare uses, else from merged reads.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
 use super::body::BodyCx;
-use super::prove::Equality;
-use super::tree::{Clause, Index, IndexId, Origin};
-use crate::ein::Dim;
+use super::fixes::{pad, range, swap};
+use super::prove::{Equality, Facts};
+use super::ranges::{index_facts, poly};
+use super::tree::{Clause, Expr, Index, IndexId, Origin};
+use crate::ein::{DType, Dim};
 use crate::syntax::ast::CmpOp;
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
 
 /// An index as declared.
@@ -22,15 +25,51 @@ pub(super) struct Decl {
     pub(super) used_right: bool,
 }
 
+/// An access as written, without its `else`.
+pub(super) struct Access {
+    pub(super) place: String,
+    pub(super) subs: Vec<String>,
+    pub(super) dtype: DType,
+    /// All of it, with its `else`.
+    pub(super) span: Span,
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}[{}]", self.place, self.subs.join(", "))
+    }
+}
+
+/// A position with arithmetic in it.
+pub(super) struct Shifted {
+    pub(super) at: Expr,
+    /// The axis it reads.
+    pub(super) extent: Dim,
+    /// It has an `else`.
+    pub(super) padded: bool,
+    pub(super) access: Arc<Access>,
+}
+
+/// What the right side of a statement says of its indices.
+#[derive(Default)]
+pub(super) struct Uses {
+    pub(super) bare: Vec<Use>,
+    pub(super) merged: Vec<MergedUse>,
+    pub(super) shifted: Vec<Shifted>,
+    /// Indices with a use that could not be read: nothing is said of their extents.
+    pub(super) poisoned: BTreeSet<IndexId>,
+}
+
 /// A bare use of an index.
 pub(super) struct Use {
     pub(super) index: IndexId,
-    /// The axis it reads.
+    /// Which axis it reads, and that axis' extent.
+    pub(super) axis: usize,
     pub(super) extent: Dim,
     pub(super) span: Span,
     /// Under an `else` or a guard on the index: only gives the extent if nothing else does.
     pub(super) weak: bool,
-    pub(super) access: Arc<str>,
+    pub(super) access: Arc<Access>,
 }
 
 /// A merged read.
@@ -38,7 +77,7 @@ pub(super) struct MergedUse {
     pub(super) members: Vec<IndexId>,
     pub(super) axis: Dim,
     pub(super) span: Span,
-    pub(super) access: Arc<str>,
+    pub(super) access: Arc<Access>,
 }
 
 /// Where an extent comes from.
@@ -46,26 +85,41 @@ struct Source {
     extent: Dim,
     span: Span,
     text: String,
+    access: Option<Arc<Access>>,
 }
 
-/// The extents of all indices; errors are reported. `poisoned` indices have uses that could not
-/// be read, so nothing is said of them.
+/// The extents of all indices; errors are reported. `wanted` are the extents that a left index has
+/// where the statement's result is declared.
 pub(super) fn solve(
     cx: &mut BodyCx<'_>,
     decls: Vec<Decl>,
-    uses: Vec<Use>,
-    merged: Vec<MergedUse>,
-    poisoned: &BTreeSet<IndexId>,
+    uses: &Uses,
+    wanted: &BTreeMap<IndexId, Dim>,
 ) -> Option<Vec<Index>> {
+    let Uses {
+        merged, poisoned, ..
+    } = uses;
     let before = cx.errors.len();
     let mut known: Vec<Option<Source>> = Vec::new();
+    let mut swapped = Vec::new();
     for (at, decl) in decls.iter().enumerate() {
         let declared = decl.extent.as_ref().map(|(extent, span)| Source {
             extent: extent.clone(),
             span: *span,
             text: format!("by its `in {extent}`"),
+            access: None,
         });
-        known.push(from_uses(cx, decl, IndexId(at as u16), declared, &uses));
+        let index = IndexId(at as u16);
+        let wanted = wanted.get(&index);
+        let bare = &uses.bare;
+        known.push(from_uses(
+            cx,
+            (&decls, index),
+            declared,
+            wanted,
+            bare,
+            &mut swapped,
+        ));
     }
     let mut failed = BTreeSet::new();
     loop {
@@ -94,6 +148,7 @@ pub(super) fn solve(
                         extent,
                         span: read.span,
                         text,
+                        access: None,
                     });
                 }
                 None => drop(failed.insert(at)),
@@ -122,20 +177,29 @@ pub(super) fn solve(
                         .enumerate()
                         .any(|(n, r)| failed.contains(&n) && named(r));
                 if !excused {
-                    let diag = unknown(cx, decl, merged.iter().any(named));
+                    let merged = merged.iter().any(named);
+                    let mut diag = unknown(decl, merged);
+                    let index = IndexId(at as u16);
+                    match range_of(cx, &decls, &known, index, uses, wanted.get(&index)) {
+                        Some(fix) => diag = diag.fix(fix),
+                        None => {
+                            let help = format!("give it a range: `{} in …`", decl.name);
+                            diag = diag.help(help);
+                        }
+                    }
                     cx.errors.push(diag);
                 }
             }
         }
     }
     let indices = indices?;
-    for read in &merged {
+    for read in merged {
         check_merged(cx, read, &indices);
     }
     (cx.errors.len() == before).then_some(indices)
 }
 
-fn unknown(cx: &BodyCx<'_>, decl: &Decl, merged: bool) -> Diag {
+fn unknown(decl: &Decl, merged: bool) -> Diag {
     let name = &decl.name;
     let text = if merged {
         format!(
@@ -148,21 +212,74 @@ fn unknown(cx: &BodyCx<'_>, decl: &Decl, merged: bool) -> Diag {
     } else {
         format!("output index `{name}` is not on the right, so its extent is unknown")
     };
-    let upper: Arc<str> = name.to_uppercase().into();
-    let known = cx.dims.dims.contains(&upper) || cx.dims.defs.contains_key(&upper);
-    let range = if known { &*upper } else { "…" };
     Diag::new(Code::UnknownExtent, decl.span, text)
-        .help(format!("give it a range: `{name} in {range}`"))
 }
 
-/// The extent by the `in` or the bare uses, which must all agree.
+/// The `in` that gives an index its extent: that of the declared result, else the dim of its name,
+/// else what keeps its accesses in bounds. Accesses that then leave their axis are padded.
+fn range_of(
+    cx: &BodyCx<'_>,
+    decls: &[Decl],
+    known: &[Option<Source>],
+    index: IndexId,
+    uses: &Uses,
+    wanted: Option<&Dim>,
+) -> Option<Fix> {
+    let decl = &decls[index.at()];
+    let names: Vec<Arc<str>> = decls.iter().map(|d| d.name.clone()).collect();
+    let mine: Vec<(Dim, &Shifted)> = uses
+        .shifted
+        .iter()
+        .filter_map(|s| Some((poly(&s.at, &names)?, s)))
+        .filter(|(at, _)| at.symbols().contains(&decl.name))
+        .collect();
+    let one = Dim::from(1);
+    let step = Dim::sym(decl.name.clone());
+    // `i + c` with the largest `c` stays below the axis.
+    let fitting = |(at, shifted): &(Dim, &Shifted)| {
+        let mut largest = at - &step;
+        for (name, source) in names.iter().zip(known) {
+            let last = &source.as_ref()?.extent - &one;
+            largest = largest.substitute(&|s| (*s == **name).then(|| last.clone()));
+        }
+        let free = names.iter().all(|name| !largest.symbols().contains(name));
+        free.then(|| &shifted.extent - &largest)
+    };
+    let extent = wanted
+        .cloned()
+        .or_else(|| cx.dims.named(&decl.name.to_uppercase()))
+        .or_else(|| mine.iter().find_map(fitting))?;
+    let mut facts = cx.facts.clone();
+    for (name, source) in names.iter().zip(known) {
+        let of = source.as_ref().map(|s| &s.extent);
+        let of = of.or_else(|| (*name == decl.name).then_some(&extent));
+        if let Some(of) = of {
+            index_facts(&mut facts, name, of);
+        }
+    }
+    let mut fix = range(&decl.name, decl.span, &extent.to_string());
+    for (at, shifted) in mine {
+        let inside = facts.nonneg(&at) && facts.holds(&at, CmpOp::Lt, &shifted.extent);
+        if !shifted.padded && !inside {
+            let pad = pad(&shifted.access);
+            fix.help = format!("{}, and {}", fix.help, pad.help);
+            fix.edits.extend(pad.edits);
+        }
+    }
+    Some(fix)
+}
+
+/// The extent by the `in` or the bare uses, which must all agree. An access whose indices are
+/// mixed up is reported once and put into `swapped`.
 fn from_uses(
     cx: &mut BodyCx<'_>,
-    decl: &Decl,
-    index: IndexId,
+    (decls, index): (&[Decl], IndexId),
     declared: Option<Source>,
+    wanted: Option<&Dim>,
     uses: &[Use],
+    swapped: &mut Vec<Arc<Access>>,
 ) -> Option<Source> {
+    let decl = &decls[index.at()];
     let mine = || uses.iter().filter(|u| u.index == index);
     let weak_only = declared.is_none() && mine().all(|u| u.weak);
     let mut source = declared;
@@ -173,40 +290,95 @@ fn from_uses(
                 extent,
                 span,
                 text: format!("in `{}`", u.access),
+                access: Some(u.access.clone()),
             });
             continue;
         };
         let what = format!("index `{}` is one extent", decl.name);
         let name = &decl.name;
         let (a, b) = (&first.extent, &u.extent);
+        let facts = &cx.facts;
+        let here = format!("`{name}` is {a} here");
         let differ = || {
             let text = format!(
                 "index `{name}` is {a} {} but {b} in `{}`",
                 first.text, u.access
             );
-            Diag::new(Code::ExtentMismatch, u.span, text)
-                .secondary(first.span, format!("`{name}` is {a} here"))
-                .help(format!(
-                    "use two indices if these are different axes; or `0 + {name}` to read a part"
-                ))
+            Diag::new(Code::ExtentMismatch, u.span, text).secondary(first.span, &*here)
         };
-        let diag = match cx.equal(a, b, &what, differ) {
-            Equality::Equal => continue,
-            Equality::Differ => differ(),
-            Equality::Unknown => {
-                let text = format!(
-                    "cannot prove `{a}` == `{b}`: index `{name}` is `{a}` {} but `{b}` in `{}`",
-                    first.text, u.access
-                );
-                Diag::new(Code::UnprovenExtent, u.span, text)
-                    .secondary(first.span, format!("`{name}` is {a} here"))
-                    .help(format!("use one dim, or add `where {a} == {b}`"))
+        let answer = facts.equality(a, b);
+        if matches!(answer, Equality::Equal) {
+            continue;
+        }
+        let accesses = [Some(&u.access), first.access.as_ref()];
+        let mixed = accesses.into_iter().flatten().find_map(|access| {
+            let fix = swap(facts, decls, uses, index, access)?;
+            Some((access.clone(), fix))
+        });
+        let over_consts = cx.dims.only_consts(&facts.normal(&(a - b)));
+        let part = part(facts, decl, first, u, wanted);
+        let mut diag = differ();
+        if matches!(answer, Equality::Unknown) && over_consts {
+            cx.equal(a, b, &what, || diag);
+            continue;
+        }
+        if let Some((access, fix)) = mixed {
+            if swapped.iter().any(|other| Arc::ptr_eq(other, &access)) {
+                break;
             }
-        };
+            swapped.push(access);
+            diag = diag.fix(fix);
+        } else if matches!(answer, Equality::Differ) || part.is_some() {
+            let different = "use two indices if these are different axes";
+            diag = diag.fixes(part).help(different);
+        } else {
+            let fix = cx.add_clause(&format!("{a} == {b}"), &[a, b]);
+            diag = diag.fixes(fix).help("or use one dim for both");
+        }
+        if matches!(answer, Equality::Unknown) {
+            diag.code = Code::UnprovenExtent;
+            diag.message = format!(
+                "cannot prove `{a}` == `{b}`: index `{name}` is `{a}` {} but `{b}` in `{}`",
+                first.text, u.access
+            );
+        }
         cx.errors.push(diag);
         break;
     }
     source
+}
+
+/// Where the extent of the index is the shorter one, the longer axis can be read in part; where it
+/// is the longer one, the shorter axis can be padded.
+fn part(
+    facts: &Facts,
+    decl: &Decl,
+    first: &Source,
+    second: &Use,
+    wanted: Option<&Dim>,
+) -> Option<Fix> {
+    let (a, b) = (&first.extent, &second.extent);
+    let second_is_longer = facts.holds(a, CmpOp::Le, b);
+    if !second_is_longer && !facts.holds(b, CmpOp::Le, a) {
+        return None;
+    }
+    let first_read = first.access.as_ref();
+    let (longer, shorter, long_read, short_read) = match second_is_longer {
+        true => (b, a, Some(second.span), first_read),
+        false => (a, b, first_read.map(|_| first.span), Some(&second.access)),
+    };
+    let equal = |x: &Dim, y: &Dim| matches!(facts.equality(x, y), Equality::Equal);
+    let extent = match (&decl.extent, wanted) {
+        (Some((extent, _)), _) => extent,
+        (None, Some(wanted)) => wanted,
+        (None, None) if decl.reduced => shorter,
+        (None, None) => return None,
+    };
+    if equal(extent, shorter) {
+        let help = format!("`0 + {}` to read a part", decl.name);
+        return Some(Fix::before(long_read?, "0 + ", &help));
+    }
+    equal(extent, longer).then_some(pad(short_read?))
 }
 
 /// The extent of the one unknown member of a merged read.
@@ -236,7 +408,8 @@ fn quotient(
         if cx.dims.only_consts(&remainder) {
             let diag = Diag::new(Code::MergedAxis, read.span, text("does not"));
             let (left, cmp, right) = (remainder, CmpOp::Eq, zero);
-            let (origin, span) = (Origin::Access(read.access.clone()), read.span);
+            let access = read.access.to_string().into();
+            let (origin, span) = (Origin::Access(access), read.span);
             let clause = Clause {
                 left,
                 cmp,
@@ -246,12 +419,17 @@ fn quotient(
             };
             cx.require_or(clause, diag);
         } else {
-            let help = match remainder.as_const() {
-                None => format!("add `where {remainder} == 0`"),
-                Some(_) => format!("{} is not a multiple of {product}", read.axis),
-            };
-            cx.errors
-                .push(Diag::new(Code::MergedAxis, read.span, text("may not")).help(help));
+            let known = remainder.as_const().is_some();
+            let diag = Diag::new(
+                Code::MergedAxis,
+                read.span,
+                text(if known { "does not" } else { "may not" }),
+            );
+            let clause = format!("{remainder} == 0");
+            let fix = cx
+                .add_clause(&clause, &[&read.axis, product])
+                .filter(|_| !known);
+            cx.errors.push(diag.fixes(fix));
             return None;
         }
     }
@@ -296,8 +474,8 @@ fn check_merged(cx: &mut BodyCx<'_>, read: &MergedUse, indices: &[Index]) {
                 "cannot prove `{product}` == `{axis}`: `({names})` is the first, its axis in `{}` the second",
                 read.access
             );
-            let help = format!("add `where {product} == {axis}`");
-            Diag::new(Code::UnprovenExtent, read.span, text).help(help)
+            let fix = cx.add_clause(&format!("{product} == {axis}"), &[&product, axis]);
+            Diag::new(Code::UnprovenExtent, read.span, text).fixes(fix)
         }
     };
     cx.errors.push(diag);

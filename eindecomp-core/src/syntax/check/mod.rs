@@ -4,11 +4,12 @@
 //! variable it would have defined is poisoned.
 //!
 //! * `instance`: a block with `dim ..L` or `T: Float` as one block per rank and dtype;
-//! * `types`: extents as polynomials, structs, signatures;
+//! * `types`: extents as polynomials, structs, signatures; `scalars`: scalar functions;
 //! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
 //! * `body`: the variables of a block; `stmts`: its statements; `calls`: blocks calling blocks;
 //! * `expr`, `ops`, `access`, `reduce`: expressions; `dtype`: their element types;
-//! * `extents`: what indices run over; `ranges`: accesses in bounds; `prove`: the facts for both.
+//! * `extents`: what indices run over; `ranges`: accesses in bounds; `prove`: the facts for both;
+//! * `fixes`: changes that errors propose; `unbound`: which index is meant.
 
 mod access;
 mod body;
@@ -16,17 +17,20 @@ mod calls;
 mod dtype;
 mod expr;
 mod extents;
+mod fixes;
 mod instance;
 mod mentions;
-mod names;
 mod ops;
 mod others;
 mod prove;
 mod ranges;
 mod reduce;
+mod scalars;
 mod stmts;
 mod tree;
 mod types;
+mod unbound;
+mod walk;
 
 #[cfg(feature = "plan")]
 pub(crate) use calls::solve_linear;
@@ -52,12 +56,14 @@ pub fn check_program(program: &Program) -> Checked {
 
 /// [`check_program`] for a program that uses blocks and structs of others.
 pub fn check_with(program: &Program, others: &Others) -> Checked {
-    let declared = &types::Declared::of(program, others);
+    let mut declared = types::Declared::of(program, others);
     let mut checked = Checked {
         program: Arc::new(program.clone()),
         others: Arc::new(others.clone()),
         ..Checked::default()
     };
+    declared.broken = scalars::check(program, &declared, &mut checked.errors);
+    let declared = &declared;
     types::items(program, declared, &mut checked);
     let blocks: Vec<&ast::Block> = program
         .items

@@ -1,13 +1,14 @@
 //! Operators, functions of the table, `if`, and conditions as guards.
 
-use super::dtype::{Flex, cast_text, fix, flex, unify};
+use super::dtype::{Flex, cast, fix, flex, unify};
 use super::expr::{Mode, StmtCx};
+use super::fixes::zero;
 use super::ranges::poly;
 use super::tree::{Expr, ExprKind, IndexId, listed};
 use crate::ein::scalar::DTypeRule;
 use crate::ein::{DType, ScalarFn, Value};
 use crate::syntax::ast::{self, BinaryOp, CmpOp, UnaryOp};
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
 
 impl StmtCx<'_, '_> {
@@ -37,10 +38,16 @@ impl StmtCx<'_, '_> {
                 span,
                 format!("`{name}` is not defined for {shown}"),
             );
+            let number = dtypes.iter().position(|d| *d != DType::Bool);
             let int = dtypes.iter().position(|d| d.is_int());
-            self.report(match int {
-                Some(at) if function.row().int.is_none() => {
-                    diag.help(cast_text(texts[at], DType::F32))
+            self.report(match (number, int) {
+                (Some(at), _) if function == ScalarFn::NOT => {
+                    let zero = zero(dtypes[at]);
+                    let text = format!("{} == {zero}", texts[at]);
+                    diag.fix(Fix::replace(span, text, "compare it: {}"))
+                }
+                (_, Some(at)) if function.row().int.is_none() => {
+                    diag.fix(cast(texts[at], DType::F32))
                 }
                 _ => diag,
             });
@@ -166,7 +173,9 @@ impl StmtCx<'_, '_> {
         if test.dtype != DType::Bool {
             let text = format!("a condition is a bool, but this is {}", test.dtype);
             let diag = Diag::new(Code::DtypeRule, cond.span, text);
-            self.report(diag.help(format!("compare it: `{cond} != 0`")));
+            let zero = zero(test.dtype);
+            let help = format!("compare it: `{cond} != {zero}`");
+            self.report(diag.fix(Fix::after(cond.span, format!(" != {zero}"), &help)));
             return None;
         }
         Some(test)

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::body::BodyCx;
+use super::extents::Access;
+use super::fixes::pad;
 use super::ops::is_comparison;
 use super::prove::Facts;
 use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Origin, Read, Sub};
 use crate::ein::dim::Atom;
 use crate::ein::{Dim, ScalarFn, Value};
 use crate::syntax::ast::CmpOp;
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
 
 /// An integer expression over dims and indices (by name) as a polynomial.
@@ -36,8 +38,8 @@ pub(super) fn poly(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
     }
 }
 
-/// Texts of accesses and subscripts, by place.
-pub(super) type Texts = BTreeMap<Span, Arc<str>>;
+/// Accesses as written, by place.
+pub(super) type Accesses = BTreeMap<Span, Arc<Access>>;
 
 /// Checks every read of a statement's value, and notes those that need a guard.
 pub(super) fn prove(
@@ -45,13 +47,14 @@ pub(super) fn prove(
     indices: &[Index],
     left: &[Vec<IndexId>],
     value: &mut Expr,
-    texts: &Texts,
+    accesses: &Accesses,
 ) -> Option<()> {
     let before = cx.errors.len();
     let names: Vec<Arc<str>> = indices.iter().map(|i| i.name.clone()).collect();
     let mut plain = cx.facts.clone();
     for id in left.iter().flatten() {
-        index_facts(&mut plain, &indices[id.at()]);
+        let index = &indices[id.at()];
+        index_facts(&mut plain, &index.name, &index.extent);
     }
     let active = left.iter().flatten().copied().collect();
     let mut walk = Walk {
@@ -59,17 +62,17 @@ pub(super) fn prove(
         indices,
         names,
         active,
-        texts,
+        accesses,
     };
     walk.expr(value, &plain, &plain);
     (cx.errors.len() == before).then_some(())
 }
 
 /// An index is below its extent, which is then at least 1.
-fn index_facts(facts: &mut Facts, index: &Index) {
-    let one = Dim::from(1);
-    facts.assume_nonneg(&(&(&index.extent - &Dim::sym(index.name.clone())) - &one));
-    facts.assume_nonneg(&(&index.extent - &one));
+pub(super) fn index_facts(facts: &mut Facts, name: &Arc<str>, extent: &Dim) {
+    let last = extent - &Dim::from(1);
+    facts.assume_nonneg(&(&last - &Dim::sym(name.clone())));
+    facts.assume_nonneg(&last);
 }
 
 struct Walk<'w, 'a> {
@@ -78,7 +81,7 @@ struct Walk<'w, 'a> {
     names: Vec<Arc<str>>,
     /// Indices in scope.
     active: Vec<IndexId>,
-    texts: &'w Texts,
+    accesses: &'w Accesses,
 }
 
 impl Walk<'_, '_> {
@@ -108,8 +111,9 @@ impl Walk<'_, '_> {
             ExprKind::Reduce(reduce) => {
                 let (mut plain, mut guarded) = (plain.clone(), guarded.clone());
                 for id in &reduce.indices {
-                    index_facts(&mut plain, &self.indices[id.at()]);
-                    index_facts(&mut guarded, &self.indices[id.at()]);
+                    let index = &self.indices[id.at()];
+                    index_facts(&mut plain, &index.name, &index.extent);
+                    index_facts(&mut guarded, &index.name, &index.extent);
                 }
                 let depth = self.active.len();
                 self.active.extend(&reduce.indices);
@@ -174,7 +178,7 @@ impl Walk<'_, '_> {
                 read.guarded = true;
                 continue;
             }
-            self.outside(e, span, axis, extent, guarded, read);
+            self.outside(e, span, axis, extent, guarded);
         }
     }
 
@@ -217,22 +221,12 @@ impl Walk<'_, '_> {
     }
 
     /// An access that was not proved: an obligation over consts, or an error.
-    fn outside(
-        &mut self,
-        e: &Expr,
-        span: Span,
-        axis: usize,
-        extent: &Dim,
-        facts: &Facts,
-        read: &Read,
-    ) {
+    fn outside(&mut self, e: &Expr, span: Span, axis: usize, extent: &Dim, facts: &Facts) {
         let one = Dim::from(1);
-        let access = self.texts.get(&span).cloned().unwrap_or_else(|| "…".into());
-        let text = self
-            .texts
-            .get(&e.span)
-            .cloned()
-            .unwrap_or_else(|| "…".into());
+        let Some(access) = self.accesses.get(&span).cloned() else {
+            return;
+        };
+        let text = &access.subs[axis];
         let at = poly(e, &self.names);
         let low = at.as_ref().and_then(|p| self.endpoint(p, facts, true));
         let high = at.as_ref().and_then(|p| self.endpoint(p, facts, false));
@@ -251,7 +245,7 @@ impl Walk<'_, '_> {
             }
             if self.cx.dims.only_consts(residual) {
                 let (left, right) = sides(residual);
-                let origin = Origin::Access(access.clone());
+                let origin = Origin::Access(access.to_string().into());
                 self.cx.require(Clause {
                     left,
                     cmp: CmpOp::Ge,
@@ -266,42 +260,77 @@ impl Walk<'_, '_> {
         if open.is_empty() {
             return;
         }
-        let root = self.cx.vars[read.place.var.at()].name.clone();
-        let mut tensor = root.to_string();
-        for field in &read.place.fields {
-            tensor += &format!(".{field}");
-        }
+        let tensor = &access.place;
+        let zero = Dim::from(0);
+        let never = |d: &&Dim| facts.refuted(d, CmpOp::Ge, &zero);
         let range = match (&low, &high) {
+            (Some(low), Some(high)) if low == high => {
+                let out = left.iter().flatten().any(|d| never(&d));
+                let may = if out { "is" } else { "may be" };
+                format!("{may} outside")
+            }
             (Some(low), Some(high)) => format!("ranges over {low}..={high}, outside"),
             _ => "may be outside".to_owned(),
         };
         let message = format!("`{text}` {range} axis {axis} of `{tensor}` (0..{extent})");
-        let zero = match read.place.ty.tensor() {
-            Some(t) if t.dtype.is_float() => "0.0",
-            Some(t) if t.dtype.is_int() => "0",
-            _ => "false",
-        };
-        let pad = format!("`({access} else {zero})` to pad");
-        let clauses: Option<Vec<String>> = open
+        let diag = Diag::new(Code::OutOfRange, e.span, message);
+        let clauses: Option<Vec<(Dim, Dim)>> = open
             .iter()
             .map(|residual| {
                 let residual = residual.as_ref()?;
-                if residual.as_const().is_some()
-                    || facts.refuted(residual, CmpOp::Ge, &Dim::from(0))
-                {
-                    return None;
-                }
-                let (left, right) = sides(residual);
-                Some(format!("{left} >= {right}"))
+                let known = residual.as_const().is_some();
+                (!known && !never(&residual)).then(|| sides(residual))
             })
             .collect();
-        let help = match clauses {
-            Some(clauses) => format!("add `where {}`, or {pad}", clauses.join(", ")),
-            None => pad,
-        };
-        self.cx
-            .errors
-            .push(Diag::new(Code::OutOfRange, e.span, message).help(help));
+        let clauses = clauses.and_then(|sides| {
+            let text: Vec<String> = sides.iter().map(|(l, r)| format!("{l} >= {r}")).collect();
+            let dims: Vec<&Dim> = sides.iter().flat_map(|(l, r)| [l, r]).collect();
+            self.cx.add_clause(&text.join(", "), &dims)
+        });
+        let diag = diag
+            .fixes(self.from_the_end(e, &at, extent, facts))
+            .fixes(clauses)
+            .fix(pad(&access));
+        let starts_inside = low.is_some_and(|low| facts.nonneg(&low));
+        let shorter = high
+            .filter(|_| starts_inside)
+            .and_then(|high| self.shorter(&at?, &(&high - extent)));
+        self.cx.errors.push(match shorter {
+            Some(help) => diag.help(help),
+            None => diag,
+        });
+    }
+
+    /// `x[-1]` is meant to be the last element.
+    fn from_the_end(&self, e: &Expr, at: &Option<Dim>, extent: &Dim, facts: &Facts) -> Option<Fix> {
+        let back = at.as_ref()?.as_const().filter(|n| *n < 0)?;
+        let meant = extent + &Dim::from(back);
+        let fix = Fix::replace(e.span, meant.to_string(), "did you mean {}?");
+        if facts.nonneg(&meant) {
+            return Some(fix);
+        }
+        let clause = format!("{extent} >= {}", -back);
+        let clause = self.cx.add_clause(&clause, &[extent])?;
+        let help = format!("{} Then {}", fix.help, clause.help);
+        let edits = [fix.edits, clause.edits].concat();
+        Some(Fix { help, edits })
+    }
+
+    /// The range of an index with which the position `at`, which is `over` past the last element,
+    /// would stay inside.
+    fn shorter(&self, at: &Dim, over: &Dim) -> Option<String> {
+        let over = over.as_const().filter(|n| *n >= 0)? + 1;
+        let declared = self.active.iter().map(|id| &self.indices[id.at()]);
+        let index = declared.rev().find(|index| {
+            let rest = at - &Dim::sym(index.name.clone());
+            let alone = !rest.symbols().contains(&index.name);
+            alone && index.extent.as_const().is_none()
+        })?;
+        let extent = &index.extent - &Dim::from(over);
+        Some(format!(
+            "or shorten its range: `{} in {extent}`",
+            index.name
+        ))
     }
 
     /// The smallest or largest value by the endpoints of every index, as a polynomial of dims.

@@ -1,15 +1,15 @@
 //! Reductions, and the three traps of writing them.
 
-use std::collections::BTreeSet;
-
-use super::dtype::{Flex, fix, flex};
+use super::dtype::{Flex, cast, fix, flex};
 use super::expr::StmtCx;
-use super::names::nearest_agg;
+use super::fixes::zero;
 use super::tree::{Expr, ExprKind, IndexId, Reduce};
 use super::types::{element_type, not_yet};
+use super::walk::{mentions, named, positions};
 use crate::ein::{Agg, DType};
 use crate::syntax::ast::{self, BinaryOp, ReduceBody, UnaryOp};
 use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::nearest_agg;
 use crate::syntax::token::Span;
 
 impl StmtCx<'_, '_> {
@@ -20,7 +20,7 @@ impl StmtCx<'_, '_> {
             self.report(self.no_agg(&name, reduce));
             return None;
         };
-        self.naked(reduce, body)?;
+        self.naked(reduce, body, span)?;
         let before = self.visible.len();
         let depth = self.guards.len();
         let declared: Vec<Option<IndexId>> = reduce
@@ -29,7 +29,7 @@ impl StmtCx<'_, '_> {
             .map(|decl| self.declare(decl, true))
             .collect();
         if declared.contains(&None) {
-            self.suggest_free(body);
+            self.suggest_free(reduce, body);
             self.visible.truncate(before);
             return None;
         }
@@ -52,7 +52,7 @@ impl StmtCx<'_, '_> {
             Some(filter) => Some(filter?),
         };
         let value = value?;
-        self.traps(agg, reduce, body, &indices)?;
+        self.traps(agg, (reduce, span), body, &indices)?;
         let (acc, dtype, value) = self.reduced_dtype(agg, reduce, body, value, acc)?;
         let reduce = Reduce {
             agg,
@@ -82,7 +82,7 @@ impl StmtCx<'_, '_> {
             format!("there is no aggregation `{name}`"),
         );
         match nearest_agg(name) {
-            Some(meant) => diag.help(format!("did you mean `{meant}`?")),
+            Some(meant) => diag.fix(Fix::replace(span, meant, "did you mean {}?")),
             None => {
                 let known = crate::ein::agg::AGGS
                     .iter()
@@ -111,21 +111,22 @@ impl StmtCx<'_, '_> {
             fix(&mut value, acc.unwrap_or(own), &mut self.cx.errors)?;
         }
         let row = agg.row();
-        let undefined = |help: Option<String>| {
+        let undefined = |fix: Fix| {
             let message = format!("`{agg}` is not defined for {}", value.dtype);
-            let diag = Diag::new(Code::DtypeRule, text.span, message);
-            match help {
-                Some(help) => diag.help(help),
-                None => diag,
-            }
+            Diag::new(Code::DtypeRule, text.span, message).fix(fix)
         };
+
         let bad = if row.boolean {
-            (value.dtype != DType::Bool)
-                .then(|| undefined(Some(format!("compare it: `({text}) != 0`"))))
+            (value.dtype != DType::Bool).then(|| {
+                let zero = zero(value.dtype);
+                let (close, shown) = (format!(" != {zero})"), format!("({text} != {zero})"));
+                let compared = Fix::wrap(text.span, "(", &close, &shown, "compare it: {}");
+                undefined(compared)
+            })
         } else if value.dtype == DType::Bool {
-            Some(undefined(Some(format!("`({text}) as i64`"))))
+            Some(undefined(cast(text, DType::I64)))
         } else if row.int_identity.is_none() && value.dtype.is_int() {
-            Some(undefined(Some(format!("`({text}) as f32`"))))
+            Some(undefined(cast(text, DType::F32)))
         } else {
             None
         };
@@ -146,34 +147,45 @@ impl StmtCx<'_, '_> {
         };
         if !value.dtype.widens_to(wanted) {
             let message = format!("this {} value would be narrowed to {wanted}", value.dtype);
+            // The parentheses keep the cast from looking like one of the last factor alone.
+            let (mut fix, after) = (cast(text, wanted), Span::new(text.span.end, text.span.end));
+            fix.edits
+                .insert(0, (Span::new(text.span.start, text.span.start), "(".into()));
+            fix.help = format!("`({})`", fix.help.trim_matches('`'));
             let diag = Diag::new(Code::Narrowing, text.span, message);
-            self.report(diag.help(format!("`({text}) as {wanted}`")));
+            self.report(diag.fix(fix.and(after, ")")));
             return None;
         }
         Some((wanted, wanted, value))
     }
 
-    /// Adds to the error about a reduced index that is on the left: the only free index of the
-    /// body is the one that is meant.
-    fn suggest_free(&mut self, body: &ast::Expr) {
-        let mut names = BTreeSet::new();
+    /// Adds to the error about a reduced index that is bound already: the only free index of the
+    /// body is the one that is meant, else another name.
+    fn suggest_free(&mut self, reduce: &ast::Reduce, body: &ast::Expr) {
+        let mut names = Vec::new();
         positions(body, &mut names);
         names.retain(|name| {
             self.visible_index(name).is_none()
                 && self.cx.lookup(name).is_none()
                 && !self.cx.dims.dims.contains(*name)
         });
-        let names: Vec<&str> = names.into_iter().collect();
-        if let ([name], Some(error)) = (&names[..], self.cx.errors.last_mut())
-            && error.code == Code::ReducedOutput
-        {
-            let meant = Fix::replace(error.primary, *name, "did you mean {}?");
-            error.fixes.push(meant);
+        let Some(error) = self.cx.errors.last_mut() else {
+            return;
+        };
+        match (error.code, &names[..]) {
+            (Code::ReducedOutput, [name]) => {
+                let help = format!("did you mean `{}[{name}]`?", reduce.agg);
+                error.fixes.push(Fix::replace(error.primary, *name, &help));
+            }
+            (Code::ReducedOutput | Code::NestedReduction, _) => {
+                error.fixes.extend(another_index(reduce));
+            }
+            _ => {}
         }
     }
 
     /// Reports a reduction that no parentheses hold in the body.
-    fn naked(&mut self, reduce: &ast::Reduce, body: &ast::Expr) -> Option<()> {
+    fn naked(&mut self, reduce: &ast::Reduce, body: &ast::Expr, whole: Span) -> Option<()> {
         let mut factors = Vec::new();
         flatten(body, &mut factors);
         let head = head(reduce);
@@ -188,17 +200,14 @@ impl StmtCx<'_, '_> {
                 let rebinds = inner.indices.iter().any(rebinds);
                 let text = "a reduction stands unparenthesised inside another's body";
                 let diag = Diag::new(Code::NestedReduction, span, text);
-                let help = match at {
-                    0 if rebinds => "use another index for the inner one".to_owned(),
-                    _ if rebinds => format!("`({head} {}) {}`", product(body, at), rest(body, at)),
-                    0 => format!("`{head} ({factor})` if it is meant"),
-                    _ => format!(
-                        "`({head} {}) {}`, or `{head} ({body})` if it is meant",
-                        product(body, at),
-                        rest(body, at)
-                    ),
-                };
-                self.report(diag.help(help));
+                let outside = (at > 0).then(|| {
+                    let text = format!("({head} {}) {}", product(body, at), rest(body, at));
+                    Fix::replace(whole, text, "did you mean {}?")
+                });
+                let inside = (!rebinds).then(|| held(&head, body));
+                let once = (factors.len() == 1 && rebinds && inner.agg == reduce.agg)
+                    .then(|| Fix::replace(whole, factor.to_string(), "did you mean {}?"));
+                self.report(diag.fixes(outside).fixes(inside).fixes(once));
                 return None;
             }
         }
@@ -209,7 +218,7 @@ impl StmtCx<'_, '_> {
     fn traps(
         &mut self,
         agg: Agg,
-        reduce: &ast::Reduce,
+        (reduce, whole): (&ast::Reduce, Span),
         body: &ast::Expr,
         indices: &[IndexId],
     ) -> Option<()> {
@@ -225,11 +234,13 @@ impl StmtCx<'_, '_> {
                 let text =
                     format!("`{factor}` does not depend on the indices that this `{agg}` reduces");
                 let diag = Diag::new(Code::FactorInReduction, factor.span, text);
+                // A divided first factor has no product that could stay inside.
                 let outside = match at {
-                    0 => format!("`({head} {}) * {factor}`", rest_after_first(body)),
-                    _ => format!("`({head} {}) {}`", product(body, at), rest(body, at)),
+                    0 => after_first(body).map(|rest| format!("({head} {rest}) * {factor}")),
+                    _ => Some(format!("({head} {}) {}", product(body, at), rest(body, at))),
                 };
-                self.report(diag.help(format!("{outside}, or `{head} ({body})` if it is meant")));
+                let outside = outside.map(|text| Fix::replace(whole, text, "did you mean {}?"));
+                self.report(diag.fixes(outside).fix(held(&head, body)));
                 return None;
             }
         }
@@ -240,16 +251,17 @@ impl StmtCx<'_, '_> {
             && let Some(to) = DType::from_name(dtype.as_str())
             && self.narrows(value, to)
         {
-            let at = factors.len() - 1;
             let text = format!("this narrows only `{value}` to {to}, not the result");
             let diag = Diag::new(Code::NarrowingFactor, *span, text);
-            let whole = match at {
-                0 => format!("{value}"),
-                _ => format!("{} {}", product(body, at), rest_with(body, at, value)),
+            let body_text = match &body.kind {
+                ast::ExprKind::Binary(op, left, _) => {
+                    format!("{left} {} {value}", op.symbol())
+                }
+                _ => value.to_string(),
             };
-            self.report(diag.help(format!(
-                "`({head} {whole}) as {to}`, or `{head} ({body})` if it is meant"
-            )));
+            let result = format!("({head} {body_text}) as {to}");
+            let result = Fix::replace(whole, result, "did you mean {}?");
+            self.report(diag.fix(result).fix(held(&head, body)));
             return None;
         }
         Some(())
@@ -281,14 +293,14 @@ impl StmtCx<'_, '_> {
             }
         }
         dtype_of(self, value).is_some_and(|from| {
-            let same_kind = from.is_float() == to.is_float();
+            let same_kind = from.is_float() == to.is_float() && from != DType::Bool;
             same_kind && !from.widens_to(to)
         })
     }
 }
 
 /// `sum[k where p; f32]`
-fn head(reduce: &ast::Reduce) -> String {
+pub(super) fn head(reduce: &ast::Reduce) -> String {
     let mut text = format!("{}[{}", reduce.agg, super::tree::listed(&reduce.indices));
     if let Some(filter) = &reduce.filter {
         text += &format!(" where {filter}");
@@ -338,19 +350,31 @@ fn rest(e: &ast::Expr, at: usize) -> String {
     parts.join(" ")
 }
 
-/// The last operator with another operand.
-fn rest_with(e: &ast::Expr, _at: usize, value: &ast::Expr) -> String {
-    match &e.kind {
-        ast::ExprKind::Binary(op, _, _) => format!("{} {value}", op.symbol()),
-        _ => value.to_string(),
-    }
+/// A product without its first factor, if that is multiplied.
+fn after_first(e: &ast::Expr) -> Option<String> {
+    rest(e, 1).strip_prefix("* ").map(str::to_owned)
 }
 
-/// A product without its first factor.
-fn rest_after_first(e: &ast::Expr) -> String {
-    let rest = rest(e, 1);
-    rest.strip_prefix("* ")
-        .map_or_else(|| format!("1.0 {rest}"), str::to_owned)
+/// The body in parentheses.
+fn held(head: &str, body: &ast::Expr) -> Fix {
+    let shown = format!("{head} ({body})");
+    Fix::wrap(body.span, "(", ")", &shown, "{} if it is meant")
+}
+
+/// Another name for the one index of a reduction.
+fn another_index(reduce: &ast::Reduce) -> Option<Fix> {
+    let ([decl], ReduceBody::Product(body)) = (&reduce.indices[..], &reduce.body) else {
+        return None;
+    };
+    let name = decl.name.as_str();
+    let fresh = format!("{name}2");
+    let mut fix = Fix::replace(decl.name.span, &*fresh, "use another index: {}");
+    let mut uses = Vec::new();
+    let filter = reduce.filter.iter();
+    filter.chain([body]).for_each(|e| named(e, name, &mut uses));
+    fix.edits
+        .extend(uses.into_iter().map(|span| (span, fresh.clone())));
+    Some(fix)
 }
 
 /// A reduction that no parentheses hold, and where it stands.
@@ -360,84 +384,5 @@ fn naked_reduction(e: &ast::Expr) -> Option<(&ast::Reduce, Span)> {
         ast::ExprKind::Unary(UnaryOp::Neg | UnaryOp::Not, inner)
         | ast::ExprKind::Cast(inner, _) => naked_reduction(inner),
         _ => None,
-    }
-}
-
-/// Does an expression name one of the indices?
-fn mentions(e: &ast::Expr, names: &[&str]) -> bool {
-    let sub = |sub: &ast::Sub| {
-        fn within(sub: &ast::Sub, names: &[&str]) -> bool {
-            match sub {
-                ast::Sub::Expr(e) => mentions(e, names),
-                ast::Sub::Rest(_) => false,
-                ast::Sub::Merged(parts, _) => parts.iter().any(|p| within(p, names)),
-            }
-        }
-        within(sub, names)
-    };
-    match &e.kind {
-        ast::ExprKind::Lit(_) => false,
-        ast::ExprKind::Name(place) => place
-            .as_ident()
-            .is_some_and(|name| names.contains(&name.as_str())),
-        ast::ExprKind::Access { subs, .. } => subs.iter().any(sub),
-        ast::ExprKind::Call { args, .. } | ast::ExprKind::Tuple(args) => {
-            args.iter().any(|a| mentions(a, names))
-        }
-        ast::ExprKind::Reduce(reduce) => {
-            let inner = match &reduce.body {
-                ReduceBody::Product(body) => mentions(body, names),
-                ReduceBody::Args(args) => args.iter().any(|a| mentions(a, names)),
-            };
-            inner || reduce.filter.as_ref().is_some_and(|f| mentions(f, names))
-        }
-        ast::ExprKind::Unary(_, inner)
-        | ast::ExprKind::Cast(inner, _)
-        | ast::ExprKind::Paren(inner) => mentions(inner, names),
-        ast::ExprKind::Binary(_, a, b) => mentions(a, names) || mentions(b, names),
-        ast::ExprKind::If {
-            cond,
-            then,
-            otherwise,
-        } => [cond, then, otherwise]
-            .into_iter()
-            .any(|e| mentions(e, names)),
-    }
-}
-
-/// Names that stand alone as positions in accesses.
-fn positions<'e>(e: &'e ast::Expr, out: &mut BTreeSet<&'e str>) {
-    fn sub<'e>(s: &'e ast::Sub, out: &mut BTreeSet<&'e str>) {
-        match s {
-            ast::Sub::Rest(_) => {}
-            ast::Sub::Merged(parts, _) => parts.iter().for_each(|part| sub(part, out)),
-            ast::Sub::Expr(e) => match &e.kind {
-                ast::ExprKind::Name(place) => {
-                    out.extend(place.as_ident().map(|name| name.as_str()));
-                }
-                _ => positions(e, out),
-            },
-        }
-    }
-    match &e.kind {
-        ast::ExprKind::Access { subs, .. } => subs.iter().for_each(|s| sub(s, out)),
-        ast::ExprKind::Call { args, .. } | ast::ExprKind::Tuple(args) => {
-            args.iter().for_each(|e| positions(e, out));
-        }
-        ast::ExprKind::Unary(_, a) | ast::ExprKind::Cast(a, _) | ast::ExprKind::Paren(a) => {
-            positions(a, out);
-        }
-        ast::ExprKind::Binary(_, a, b) => [a, b].into_iter().for_each(|e| positions(e, out)),
-        ast::ExprKind::If {
-            cond,
-            then,
-            otherwise,
-        } => {
-            [cond, then, otherwise]
-                .into_iter()
-                .for_each(|e| positions(e, out));
-        }
-        // What an inner reduction binds is its own affair.
-        ast::ExprKind::Reduce(_) | ast::ExprKind::Lit(_) | ast::ExprKind::Name(_) => {}
     }
 }

@@ -12,7 +12,7 @@ use crate::ein::{DType, Dim};
 use crate::syntax::ast::{
     self, AttrKind, CmpOp, ForRange, Ident, LeftIndex, Pattern, RType, StmtKind,
 };
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
 
 impl BodyCx<'_> {
@@ -74,16 +74,14 @@ impl BodyCx<'_> {
             Some(left) => self.tensor_stmt(stmt, pat, left, ty, value),
             None => match &value.kind {
                 ast::ExprKind::Call { path, args } => {
-                    self.let_call(pat, mutable, ty, path, args, stmt.span)
+                    self.let_call(pat, mutable, ty, (value, path, args), stmt.span)
                 }
                 ast::ExprKind::Name(place) if pat.names.len() == 1 => {
                     self.alias(pat, mutable, ty, place)
                 }
                 _ => {
-                    let text = format!("`{}` needs its indices on the left", pat.names[0]);
-                    let diag = Diag::new(Code::Pattern, pat.span, text);
-                    let help = format!("a tensor of rank 0 is `let {}[] = …`", pat.names[0]);
-                    self.errors.push(diag.help(help));
+                    let diag = self.no_left(pat, value);
+                    self.errors.push(diag);
                     None
                 }
             },
@@ -98,6 +96,16 @@ impl BodyCx<'_> {
             Some(_) => {}
         }
         made
+    }
+
+    /// The error about an expression that is given to a name without indices.
+    pub(super) fn no_left(&self, pat: &Pattern, value: &ast::Expr) -> Diag {
+        let text = format!("`{}` needs its indices on the left", pat.names[0]);
+        let diag = Diag::new(Code::Pattern, pat.span, text);
+        match self.indexed(pat, value) {
+            Some(fix) => diag.fix(fix),
+            None => diag.help("a statement works on elements: `let y[i] = exp(x[i]);`"),
+        }
     }
 
     fn alias(
@@ -137,6 +145,17 @@ impl BodyCx<'_> {
             ));
             return None;
         };
+        if let ast::ExprKind::Call { path, args } = &value.kind
+            && self.items.blocks.contains(&*path.to_string())
+        {
+            let text = format!("`{path}` is a block, so its result is bound whole");
+            let args = super::tree::listed(args);
+            let help = format!("`let {name} = {path}({args});`");
+            let bare = Fix::replace(Span::new(name.span.end, pat.span.end), "", &help);
+            self.errors
+                .push(Diag::new(Code::Pattern, pat.span, text).fix(bare));
+            return None;
+        }
         let dtype = match ty {
             None => None,
             Some(ty) => Some(self.statement_dtype(ty)?),
@@ -145,19 +164,19 @@ impl BodyCx<'_> {
         let value = cx.value(value, dtype);
         let StmtCx {
             indices,
-            uses,
-            merged,
-            mut poisoned,
-            texts,
+            mut uses,
+            accesses,
             ..
         } = cx;
         if value.is_none() {
-            poisoned.extend((0..indices.len()).map(|at| IndexId(at as u16)));
+            let all = (0..indices.len()).map(|at| IndexId(at as u16));
+            uses.poisoned.extend(all);
         }
-        let indices = extents::solve(self, indices, uses, merged, &poisoned);
+        let wanted = self.wanted(name, &left);
+        let indices = extents::solve(self, indices, &uses, &wanted);
         let (indices, mut value) = (indices?, value?);
         self.index_extents(&indices);
-        ranges::prove(self, &indices, &left, &mut value, &texts)?;
+        ranges::prove(self, &indices, &left, &mut value, &accesses)?;
         let axes = left
             .iter()
             .map(|axis| Dim::product(axis.iter().map(|i: &IndexId| &indices[i.at()].extent)))
@@ -186,6 +205,19 @@ impl BodyCx<'_> {
         }))
     }
 
+    /// The extents of left indices where `name` is a result.
+    fn wanted(&self, name: &Ident, left: &[Vec<IndexId>]) -> BTreeMap<IndexId, Dim> {
+        let axes = self.result_axes(name.as_str()).unwrap_or_default();
+        let bare = left
+            .iter()
+            .zip(axes)
+            .filter_map(|(axis, extent)| match axis[..] {
+                [index] => Some((index, extent.clone())),
+                _ => None,
+            });
+        bare.filter(|_| axes.len() == left.len()).collect()
+    }
+
     fn pins(
         &mut self,
         parts: &[(Ident, u64)],
@@ -197,8 +229,12 @@ impl BodyCx<'_> {
                 split.push((index.name.clone(), *n));
             } else {
                 let text = format!("the statement has no index `{index}`");
-                self.errors
-                    .push(Diag::new(Code::Attribute, index.span, text));
+                let diag = Diag::new(Code::Attribute, index.span, text);
+                let names: Vec<&str> = indices.iter().map(|i| &*i.name).collect();
+                self.errors.push(match &names[..] {
+                    [only] => diag.fix(Fix::replace(index.span, *only, "did you mean {}?")),
+                    _ => diag.help(format!("its indices are `{}`", names.join("`, `"))),
+                });
             }
         }
     }
@@ -215,7 +251,17 @@ impl BodyCx<'_> {
             ] => element_type(dtype, &mut self.errors),
             _ => {
                 let text = "the annotation of a statement is a dtype; its indices give the axes";
-                self.errors.push(Diag::new(Code::Pattern, ty.span, text));
+                let dtype = match &ty.types[..] {
+                    [
+                        ast::Type {
+                            kind: ast::TypeKind::Tensor { dtype, .. },
+                            ..
+                        },
+                    ] => Some(Fix::replace(ty.span, dtype.as_str(), "write {}")),
+                    _ => None,
+                };
+                self.errors
+                    .push(Diag::new(Code::Pattern, ty.span, text).fixes(dtype));
                 None
             }
         }
@@ -324,8 +370,9 @@ impl BodyCx<'_> {
         for (at, name) in result.names.iter().enumerate() {
             if result.names[..at].iter().any(|n| n.name == name.name) {
                 let text = format!("`{name}` is returned twice");
+                let diag = Diag::new(Code::Duplicate, name.span, text);
                 self.errors
-                    .push(Diag::new(Code::Duplicate, name.span, text));
+                    .push(diag.help("define the second as a tensor of its own"));
             }
             let Some(var) = self.lookup_or_report(name) else {
                 out = None;
@@ -339,7 +386,11 @@ impl BodyCx<'_> {
             let diag = Diag::new(Code::ResultType, name.span, text)
                 .secondary(ast.ret.types[at].span, "declared here");
             if !self.same_type(&declared[at], &ty, &diag) {
-                self.errors.push(diag);
+                let place = self.vars[var.at()].span;
+                let reordered = self.reordered(place, &ty, &declared[at]);
+                let found = std::slice::from_ref(&ty);
+                let declare = self.declare(found, ast.ret.types[at].span);
+                self.errors.push(diag.fixes(reordered).fixes(declare));
             }
             if let Some(out) = &mut out {
                 out.push(var);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::instance::is_generic;
 use super::mentions;
-use super::names::{are, count, nearest};
 use super::others::Others;
 use super::prove::Facts;
 use super::tree::{
@@ -14,7 +13,8 @@ use super::tree::{
 };
 use crate::ein::{Agg, DType, Dim};
 use crate::syntax::ast::{self, AttrKind, ClauseKind, CmpOp, DimKind, DimOp, Generic, Ident, Item};
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::{are, count, nearest};
 use crate::syntax::token::Span;
 
 /// The refusal of a part of the language that is not there yet.
@@ -42,6 +42,8 @@ pub(super) struct DimScope {
     pub(super) consts: BTreeMap<Arc<str>, ast::Path>,
     /// Conditions that arithmetic brings: divisors.
     pub(super) implicit: Vec<Clause>,
+    /// Where a dim more would be declared, and how, `{}` being its name.
+    pub(super) generics: Option<(Span, &'static str)>,
 }
 
 impl DimScope {
@@ -124,13 +126,14 @@ impl DimScope {
         let candidates = || self.dims.iter().chain(self.defs.keys()).map(|d| &**d);
         let upper = name.to_uppercase();
         if let Some(meant) = candidates().find(|d| **d == *upper) {
-            diag = diag.help(format!(
-                "did you mean `{meant}`? dims are written in upper case"
-            ));
+            let help = "did you mean {}? Dims are written in upper case";
+            diag = diag.fix(Fix::replace(path.span, meant, help));
         } else if let Some(meant) = nearest(&name, candidates()) {
-            diag = diag.help(format!("did you mean `{meant}`?"));
-        } else {
-            diag = diag.help(format!("declare it: `fn …<dim {upper}>(…)`"));
+            diag = diag.fix(Fix::replace(path.span, meant, "did you mean {}?"));
+        } else if let Some((place, text)) = self.generics.clone() {
+            let help = format!("declare it, in upper case: `<dim {upper}>`");
+            let text = text.replace("{}", &upper);
+            diag = diag.fix(Fix::replace(path.span, upper, &help).and(place, text));
         }
         errors.push(diag);
         None
@@ -138,14 +141,13 @@ impl DimScope {
 
     /// A declared or defined dim.
     pub(super) fn known(&self, path: &ast::Path) -> Option<Dim> {
-        let name = path.as_ident()?;
-        match self.defs.get(&name.name) {
-            Some(value) => Some(value.clone()),
-            None => self
-                .dims
-                .contains(&name.name)
-                .then(|| Dim::sym(name.name.clone())),
-        }
+        self.named(path.as_ident()?.as_str())
+    }
+
+    /// The declared or defined dim called `name`.
+    pub(super) fn named(&self, name: &str) -> Option<Dim> {
+        let symbol = || self.dims.get(name).map(|symbol| Dim::sym(symbol.clone()));
+        self.defs.get(name).cloned().or_else(symbol)
     }
 
     /// The symbol of a Rust const.
@@ -186,7 +188,8 @@ impl<'a> Once<'a> {
             Some(first) => {
                 let text = format!("{what} `{name}` is declared twice");
                 let diag = Diag::new(Code::Duplicate, name.span, text);
-                errors.push(diag.secondary(*first, "first here"));
+                let diag = diag.secondary(*first, "first here");
+                errors.push(diag.help("give one of them another name"));
                 false
             }
         };
@@ -212,6 +215,10 @@ pub(super) struct Declared<'a> {
     pub(super) structs: BTreeMap<&'a str, &'a ast::Struct>,
     /// Of others.
     pub(super) others: &'a Others,
+    /// Names of items that could not be read: their uses say nothing.
+    pub(super) lost: BTreeSet<&'a str>,
+    /// Scalar functions with errors: their uses say nothing.
+    pub(super) broken: BTreeSet<&'a str>,
 }
 
 impl<'a> Declared<'a> {
@@ -221,7 +228,12 @@ impl<'a> Declared<'a> {
             _ => None,
         });
         let structs = structs.collect();
-        Declared { structs, others }
+        Declared {
+            structs,
+            others,
+            lost: program.lost.iter().map(|name| &**name).collect(),
+            broken: BTreeSet::new(),
+        }
     }
 
     fn local(&self, path: &ast::Path) -> Option<&'a ast::Struct> {
@@ -312,7 +324,20 @@ fn no_variable(name: &Ident, what: &str) -> Diag {
         .help("declare a struct per number of axes and dtype")
 }
 
-fn generic_dims(generics: &[Generic], errors: &mut Vec<Diag>) -> Option<(Vec<Arc<str>>, DimScope)> {
+/// Where a dim more would be declared, and how.
+pub(super) fn one_more(head: &ast::Head, generics: &[Generic]) -> Option<(Span, &'static str)> {
+    let behind = |span: Span| Span::new(span.end, span.end);
+    Some(match generics.last() {
+        Some(last) => (behind(last.name().span), ", dim {}"),
+        None => (behind(head.name.span), "<dim {}>"),
+    })
+}
+
+fn generic_dims(
+    head: &ast::Head,
+    generics: &[Generic],
+    errors: &mut Vec<Diag>,
+) -> Option<(Vec<Arc<str>>, DimScope)> {
     let (mut dims, mut names, mut known) = (Vec::new(), Once::default(), true);
     for generic in generics {
         match generic {
@@ -333,6 +358,7 @@ fn generic_dims(generics: &[Generic], errors: &mut Vec<Diag>) -> Option<(Vec<Arc
     }
     let scope = DimScope {
         dims: dims.iter().cloned().collect(),
+        generics: one_more(head, generics),
         ..DimScope::default()
     };
     known.then_some((dims, scope))
@@ -343,7 +369,7 @@ fn resolve_struct(
     declared: &Declared<'_>,
     errors: &mut Vec<Diag>,
 ) -> Option<Struct> {
-    let (dims, mut scope) = generic_dims(&structure.generics, errors)?;
+    let (dims, mut scope) = generic_dims(&structure.head, &structure.generics, errors)?;
     let mut names = Once::default();
     let mut fields = Some(Vec::new());
     for field in &structure.fields {
@@ -420,7 +446,9 @@ pub(super) fn resolve(
                 (None, Some(s)) => Some((s.dims.len(), s.name.span)),
                 (None, None) if declared.unseen(path) => None,
                 (None, None) => {
-                    errors.push(unknown_type(path, declared));
+                    if !declared.lost.contains(&*path.to_string()) {
+                        errors.push(unknown_type(path, declared));
+                    }
                     return None;
                 }
             };
@@ -455,8 +483,8 @@ fn unknown_type(path: &ast::Path, declared: &Declared<'_>) -> Diag {
     let text = format!("there is no struct `{path}`");
     let diag = Diag::new(Code::UnknownType, path.span, text);
     match nearest(&path.to_string(), declared.structs.keys().copied()) {
-        Some(meant) => diag.help(format!("did you mean `{meant}`?")),
-        None => diag,
+        Some(meant) => diag.fix(Fix::replace(path.span, meant, "did you mean {}?")),
+        None => diag.help("structs are declared in the same `ein!`: `struct …<dim D> { … }`"),
     }
 }
 
@@ -489,7 +517,7 @@ pub(super) fn element_type(name: &Ident, errors: &mut Vec<Diag>) -> Option<DType
             other => nearest(other, known),
         };
         errors.push(match meant {
-            Some(meant) => diag.help(format!("did you mean `{meant}`?")),
+            Some(meant) => diag.fix(Fix::replace(name.span, meant, "did you mean {}?")),
             None if is_complex(name.as_str()) => Diag::new(
                 Code::OutOfScope,
                 name.span,
@@ -506,7 +534,7 @@ pub(super) fn signature(
     declared: &Declared<'_>,
     errors: &mut Vec<Diag>,
 ) -> Option<Block> {
-    let (dims, mut scope) = generic_dims(&block.generics, errors)?;
+    let (dims, mut scope) = generic_dims(&block.head, &block.generics, errors)?;
     let mut clauses = Vec::new();
     for clause in &block.clauses {
         match &clause.kind {
@@ -661,7 +689,8 @@ fn role(param: &ast::Param, errors: &mut Vec<Diag>) -> Option<ParamRole> {
         };
         if role != ParamRole::Data {
             let text = "a parameter is one of `#[weight]`, `#[state]`, `#[host]`";
-            errors.push(Diag::new(Code::Attribute, attr.span, text));
+            let diag = Diag::new(Code::Attribute, attr.span, text);
+            errors.push(diag.fix(Fix::replace(attr.span, "", "leave this one out")));
         }
         role = next;
     }
@@ -669,7 +698,11 @@ fn role(param: &ast::Param, errors: &mut Vec<Diag>) -> Option<ParamRole> {
         if axes.as_ref().is_none_or(|a| a.is_empty()));
     if role == ParamRole::Host && !rank0 {
         let text = "a `#[host]` parameter is a number: it has no axes";
-        errors.push(Diag::new(Code::Attribute, param.ty.span, text));
+        let mut attrs = param.attrs.iter();
+        let host = attrs.find(|attr| attr.kind == AttrKind::Host);
+        let help = "leave out the `#[host]`: what has axes comes in at each run";
+        let fix = host.map(|attr| Fix::replace(attr.span, "", help));
+        errors.push(Diag::new(Code::Attribute, param.ty.span, text).fixes(fix));
         return None;
     }
     Some(role)

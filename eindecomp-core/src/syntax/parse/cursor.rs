@@ -2,8 +2,9 @@
 
 use super::{MAX_DEPTH, MAX_OPERATORS, Parse, Parser};
 use crate::syntax::ast::{Attr, AttrKind, Ident, Lit, Path};
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::literal;
+use crate::syntax::names;
 use crate::syntax::token::{Delim, Span, Tok};
 
 /// Words that Rust keeps for itself, so that every name can be one in the generated code too.
@@ -33,6 +34,15 @@ impl AttrPlace {
                 "a parameter takes docs, `#[weight]`, `#[state]`, `#[host]` and `#[name = \"…\"]`"
             }
             AttrPlace::Stmt => "a statement takes docs, `#[whole]` and `#[split(index = parts)]`",
+        }
+    }
+
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            AttrPlace::Item => &[],
+            AttrPlace::Field => &["name"],
+            AttrPlace::Param => &["weight", "state", "host", "name"],
+            AttrPlace::Stmt => &["whole", "split"],
         }
     }
 
@@ -308,7 +318,12 @@ impl Parser {
                 self.at += 1;
                 Ok(lit)
             }
-            Err(message) => self.fail(Code::Literal, self.span(), message),
+            Err(message) => {
+                let bare = literal::without_suffix(text);
+                let fix = bare.map(|bare| Fix::replace(self.span(), bare, "write {}"));
+                let diag = Diag::new(Code::Literal, self.span(), message);
+                Err(Box::new(diag.fixes(fix)))
+            }
         }
     }
 
@@ -316,6 +331,11 @@ impl Parser {
         let span = self.span();
         match self.number(what)? {
             Lit::Int(value) => Ok(value),
+            Lit::Float(x) if x.fract() == 0.0 && x < 1e15 => {
+                let text = format!("expected {what}, found a float");
+                let fix = Fix::replace(span, format!("{x:.0}"), "write {}");
+                Err(Box::new(Diag::new(Code::Literal, span, text).fix(fix)))
+            }
             _ => self.fail(
                 Code::Literal,
                 span,
@@ -366,7 +386,21 @@ impl Parser {
         if !place.allows(&kind) {
             let code = Code::Attribute;
             let diag = Diag::new(code, span, "this attribute does not belong here");
-            return Err(Box::new(diag.help(place.expected())));
+            return Err(Box::new(match &kind {
+                AttrKind::Rust(tokens) => {
+                    let near = tokens.first().and_then(|token| {
+                        let name = token.tok.to_string();
+                        let meant = names::nearest(&name, place.names().iter().copied())?;
+                        Some(Fix::replace(token.span, meant, "did you mean {}?"))
+                    });
+                    diag.fixes(near).help(place.expected())
+                }
+                AttrKind::Weight if place == AttrPlace::Field => {
+                    let help = "leave it out: a block's parameter of this struct is `#[weight]`";
+                    diag.fix(Fix::replace(span, "", help))
+                }
+                _ => diag.help(place.expected()),
+            }));
         }
         Ok(Attr { kind, span })
     }

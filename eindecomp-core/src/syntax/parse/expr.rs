@@ -1,11 +1,12 @@
 //! Expressions, by precedence climbing.
 
 use super::{Parse, Parser};
-use crate::ein;
+use crate::ein::{self, ScalarFn};
 use crate::syntax::ast::{
     BinaryOp, Expr, ExprKind, Lit, Outside, Path, Place, Reduce, ReduceBody, Sub, UnaryOp,
 };
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names;
 use crate::syntax::token::{Delim, Span, Tok};
 
 /// Binding strengths; a chain of equal strength groups to the left.
@@ -28,7 +29,9 @@ impl Parser {
             let right = self.binary(strength + 1)?;
             if strength == COMPARE && self.comparison().is_some() {
                 let diag = Diag::new(Code::Syntax, self.span(), "comparisons cannot be chained");
-                return Err(Box::new(diag.help("write `a < b && b < c`")));
+                let help = format!("write `{left} {} {right} && {right} …`", op.symbol());
+                let both = Fix::after(right.span, format!(" && {right}"), &help);
+                return Err(Box::new(diag.fix(both)));
             }
             let kind = ExprKind::Binary(op, Box::new(left), Box::new(right));
             left = Expr {
@@ -101,6 +104,10 @@ impl Parser {
                 _ => self.named()?,
             },
             Some(Tok::Punct("::")) => self.named()?,
+            Some(Tok::Punct("*")) if self.at > 0 && self.is_at(self.at - 1, "*") => {
+                let diag = self.unexpected_diag("an expression");
+                return Err(Box::new(diag.help("a power is `pow(x, y)`")));
+            }
             _ => return self.unexpected("an expression"),
         };
         Ok(Expr {
@@ -134,9 +141,9 @@ impl Parser {
         if !self.eat_word("else") {
             let text = "an `if` is a value, so it needs an `else`";
             let diag = Diag::new(Code::MissingElse, self.since(start), text);
-            return Err(Box::new(
-                diag.help("add `else { 0.0 }`, or the value wanted there"),
-            ));
+            let zero = zero_like(&then);
+            let fix = Fix::after(self.since(start), format!(" else {{ {zero} }}"), "add {}");
+            return Err(Box::new(diag.fix(fix)));
         }
         let otherwise = if self.is_word("if") {
             let start = self.span();
@@ -205,7 +212,16 @@ impl Parser {
         if self.is_open(Delim::Paren) {
             if !place.fields.is_empty() {
                 let text = format!("`{place}` is a field and cannot be called");
-                return self.fail(Code::Syntax, place.span, text);
+                let diag = Diag::new(Code::Syntax, place.span, text);
+                return Err(Box::new(match place.fields.last() {
+                    Some(method) => diag.help(method_help(&place.path, method.as_str())),
+                    None => diag,
+                }));
+            }
+            if let Some(agg) = place.as_ident().filter(|name| is_only_agg(name.as_str())) {
+                let text = format!("`{agg}` is an aggregation, so it names the indices it reduces");
+                let diag = Diag::new(Code::UnknownFunction, place.span, text);
+                return Err(Box::new(diag.help(format!("write `{agg}[i] x[i]`"))));
             }
             self.at += 1;
             let args = self.list(Delim::Paren, Self::expr)?;
@@ -277,11 +293,20 @@ impl Parser {
         self.open(Delim::Bracket)?;
         if self.is_close(Delim::Bracket) {
             let diag = self.unexpected_diag("an index");
-            return Err(Box::new(
-                diag.help(format!("a tensor of rank 0 is read `{place}`")),
-            ));
+            let brackets = self.buffer.span(self.at - 1).join(self.span());
+            let help = format!("a tensor without axes is read by its name: `{place}`");
+            return Err(Box::new(diag.fix(Fix::replace(brackets, "", &help))));
         }
-        let subs = self.list(Delim::Bracket, Self::sub)?;
+        let subs = self.list(Delim::Bracket, Self::sub);
+        let subs = subs.map_err(|diag| match self.peek() {
+            Some(Tok::Punct(":")) => Box::new(diag.help(
+                "an index runs over a whole axis; `x[0 + i]` with `i in 3` reads a part of one",
+            )),
+            Some(Tok::Punct(".")) => {
+                Box::new(diag.help("any number of leading axes is `..l`, under `dim ..L`"))
+            }
+            _ => diag,
+        })?;
         let default = if self.eat_word("else") {
             Some(self.outside()?)
         } else {
@@ -354,6 +379,32 @@ impl Parser {
         }
         (whole && inside < close).then(|| self.span().join(self.buffer.span(close)))
     }
+}
+
+/// What a method of other libraries is here.
+fn method_help(of: &Path, method: &str) -> String {
+    if is_builtin(method) {
+        format!("an aggregation stands in front: `{method}[i] {of}[i]`")
+    } else if (1..=3).any(|n| ScalarFn::from_name(method, n).is_some()) {
+        format!("a function stands in front: `{method}({of}[i])`")
+    } else {
+        names::instead(method)
+    }
+}
+
+/// Zero, of the kind that a branch seems to have.
+fn zero_like(branch: &Expr) -> &'static str {
+    match &branch.kind {
+        ExprKind::Lit(Lit::Int(_)) => "0",
+        ExprKind::Lit(Lit::Bool(_)) => "false",
+        ExprKind::Unary(_, inner) | ExprKind::Paren(inner) => zero_like(inner),
+        _ => "0.0",
+    }
+}
+
+/// Is it an aggregation, but no function?
+fn is_only_agg(name: &str) -> bool {
+    is_builtin(name) && !(1..=3).any(|n| ScalarFn::from_name(name, n).is_some())
 }
 
 /// Takes a product as its body; every other aggregation takes arguments in parentheses.

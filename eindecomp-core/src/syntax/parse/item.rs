@@ -5,7 +5,7 @@ use crate::syntax::ast::{
     Agg, Attr, Block, ExternFn, Head, Ident, Item, Path, Record, RecordBlock, RecordValue,
     ScalarFn, StateField, Struct, Vis,
 };
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::{Delim, Span, Tok};
 
 impl Parser {
@@ -105,7 +105,7 @@ impl Parser {
         let signature = self.since(start);
         let end = self.buffer.partner(self.at);
         self.open(Delim::Brace)?;
-        let (stmts, result) = self.body(end);
+        let (stmts, result) = self.body(end, &ret);
         self.at = end + 1;
         Ok(Block {
             head,
@@ -136,9 +136,12 @@ impl Parser {
             let name = p.ident("an argument")?;
             if p.is(":") {
                 let diag = p.unexpected_diag("`,` or `)`");
-                return Err(Box::new(
-                    diag.help("a scalar function's arguments have no types"),
-                ));
+                let help = "a scalar function takes any dtype: leave out its arguments' types";
+                let typed = match p.peek_at(p.at + 1) {
+                    Some(Tok::Ident(_)) => p.span().join(p.buffer.span(p.at + 1)),
+                    _ => p.span(),
+                };
+                return Err(Box::new(diag.fix(Fix::replace(typed, "", help))));
             }
             Ok(name)
         })?;

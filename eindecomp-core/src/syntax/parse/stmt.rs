@@ -2,10 +2,13 @@
 
 use super::cursor::AttrPlace;
 use super::{Parse, Parser};
+use crate::ein::ScalarFn;
 use crate::syntax::ast::{
-    Expr, ExprKind, ForRange, Ident, IndexDecl, LeftIndex, Pattern, ResultNames, Stmt, StmtKind,
+    Dim, DimKind, Expr, ExprKind, ForRange, Ident, IndexDecl, LeftIndex, Pattern, RType,
+    ResultNames, Stmt, StmtKind, Sub, Type, TypeKind,
 };
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names;
 use crate::syntax::token::{Delim, Tok};
 
 /// What the next statement is, by its first tokens.
@@ -20,7 +23,7 @@ enum Start {
 
 impl Parser {
     /// Statements and the result, up to the closing brace at `end`. Errors are reported here.
-    pub(super) fn body(&mut self, end: usize) -> (Vec<Stmt>, Option<ResultNames>) {
+    pub(super) fn body(&mut self, end: usize, ret: &RType) -> (Vec<Stmt>, Option<ResultNames>) {
         let mut stmts = Vec::new();
         while self.at < end {
             if self.stmt_recovering(end, &mut stmts) {
@@ -28,7 +31,7 @@ impl Parser {
             }
             self.operators = 0;
             let start = self.at;
-            let result = self.result(end);
+            let result = self.result(end, ret);
             if result.is_ok() {
                 return (stmts, result.ok());
             }
@@ -54,7 +57,8 @@ impl Parser {
             }) = stmts.last()
                 && let [name] = &pat.names[..]
             {
-                diag = diag.help(format!("add `{name}` at the end"));
+                let end = self.buffer.span(end);
+                diag = diag.fix(Fix::before(end, format!("{name} "), "add {} at the end"));
             }
             self.diags.push(diag);
         }
@@ -203,10 +207,15 @@ impl Parser {
             return Ok(());
         }
         let diag = self.unexpected_diag("`;`");
+        let twice =
+            |punct: &str| Fix::replace(self.span(), punct, "logical operators are double: {}");
+        let before = self.buffer.span(self.at.saturating_sub(1));
         Err(Box::new(match self.peek() {
-            Some(Tok::Punct("&")) => diag.help("logical and is `&&`"),
-            Some(Tok::Punct("|")) => diag.help("logical or is `||`"),
+            Some(Tok::Punct("&")) => diag.fix(twice("&&")),
+            Some(Tok::Punct("|")) => diag.fix(twice("||")),
             Some(Tok::Punct("^")) => diag.help("a power is `pow(x, y)`"),
+            Some(Tok::Punct("@")) => diag.help(names::instead("matmul")),
+            Some(Tok::Ident(_) | Tok::Close(_)) => diag.fix(Fix::after(before, ";", "add {}")),
             Some(Tok::Punct("..")) => diag.help("a range stands in a `for` only"),
             _ => diag,
         }))
@@ -320,7 +329,19 @@ impl Parser {
             self.expect("..")?;
             if self.is("=") {
                 let diag = self.unexpected_diag("an extent");
-                return Err(Box::new(diag.help("ranges exclude their end: `0 .. N`")));
+                let last = match self.peek_at(self.at + 1) {
+                    Some(Tok::Literal(text)) => text.parse::<u64>().ok(),
+                    _ => None,
+                };
+                let help = "ranges exclude their end";
+                return Err(Box::new(match last.and_then(|last| last.checked_add(1)) {
+                    Some(end) => {
+                        let place = self.span().join(self.buffer.span(self.at + 1));
+                        let help = format!("{help}: `{low}..{end}`");
+                        diag.fix(Fix::replace(place, end.to_string(), &help))
+                    }
+                    None => diag.help(format!("{help}: `0 .. N`")),
+                }));
             }
             ForRange::Range(low, self.dim()?)
         };
@@ -332,7 +353,7 @@ impl Parser {
     }
 
     /// The result: a name or a tuple of names, behind which the block closes.
-    fn result(&mut self, end: usize) -> Parse<ResultNames> {
+    fn result(&mut self, end: usize, ret: &RType) -> Parse<ResultNames> {
         let value = self.expr()?;
         if self.at != end {
             if self.is(";") {
@@ -352,12 +373,55 @@ impl Parser {
             None => {
                 let text = "the result of a block is a name or a tuple of names";
                 let diag = Diag::new(Code::ResultNotName, span, text);
-                Err(Box::new(
-                    diag.help("give it a name first: `let y[…] = …; y`"),
-                ))
+                Err(Box::new(match named(&value, ret) {
+                    Some(fix) => diag.fix(fix),
+                    None => diag.help("give it a name first: `let y[…] = …; y`"),
+                }))
             }
         }
     }
+}
+
+/// A result that is an expression, with a name: its indices are called like the declared axes.
+fn named(value: &Expr, ret: &RType) -> Option<Fix> {
+    let is_function = |name: &Ident| {
+        let mut arities = 1..=3;
+        arities.any(|n| ScalarFn::from_name(name.as_str(), n).is_some())
+    };
+    let left = match &value.kind {
+        ExprKind::Access { place, subs, .. } => {
+            let bare = |sub: &Sub| matches!(sub, Sub::Expr(e) if as_name(e).is_some());
+            let whole = subs.iter().all(bare).then(|| place.as_ident()).flatten()?;
+            let help = "the whole tensor is {}";
+            return Some(Fix::replace(value.span, whole.as_str(), help));
+        }
+        ExprKind::Call { path, .. } if !path.as_ident().is_some_and(is_function) => String::new(),
+        _ => match &ret.types[..] {
+            [
+                Type {
+                    kind: TypeKind::Tensor { axes, .. },
+                    ..
+                },
+            ] => {
+                let index = |axis: &Dim| match &axis.kind {
+                    DimKind::Name(path) => path.as_ident().map(|n| n.as_str().to_lowercase()),
+                    _ => None,
+                };
+                let indices = axes.iter().flatten().map(index).collect::<Option<Vec<_>>>();
+                format!("[{}]", indices?.join(", "))
+            }
+            _ => return None,
+        },
+    };
+    let open = format!("let y{left} = ");
+    let shown = format!("{open}{value}; y");
+    Some(Fix::wrap(
+        value.span,
+        &open,
+        "; y",
+        &shown,
+        "give it a name: {}",
+    ))
 }
 
 fn as_name(expr: &Expr) -> Option<Ident> {

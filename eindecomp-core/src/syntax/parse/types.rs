@@ -6,7 +6,7 @@ use crate::syntax::ast::{
     Clause, ClauseKind, CmpOp, Dim, DimKind, DimOp, DtypeClass, Field, Generic, Param, RType, Type,
     TypeKind,
 };
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::{Delim, Tok};
 
 impl Parser {
@@ -47,10 +47,9 @@ impl Parser {
         }
         let name = self.ident("`dim` or a dtype variable")?;
         if !self.is(":") {
-            let diag = self
-                .unexpected_diag("`:`")
-                .help(format!("`dim {name}` declares a size"));
-            return Err(Box::new(diag));
+            let help = format!("a size is declared by `dim {name}`");
+            let diag = self.unexpected_diag("`:`");
+            return Err(Box::new(diag.fix(Fix::before(name.span, "dim ", &help))));
         }
         self.at += 1;
         let class = match self.peek() {
@@ -77,8 +76,9 @@ impl Parser {
         let attrs = self.attrs(AttrPlace::Field);
         if self.is_word("pub") {
             let text = "a field is as visible as its struct";
-            let diag = Diag::new(Code::Syntax, self.span(), text).help("leave out the `pub`");
-            return Err(Box::new(diag));
+            let diag = Diag::new(Code::Syntax, self.span(), text);
+            let fix = Fix::replace(self.span(), "", "leave out the `pub`");
+            return Err(Box::new(diag.fix(fix)));
         }
         let name = self.ident("a field")?;
         self.expect(":")?;

@@ -20,6 +20,14 @@ const ALIASES: &[(&str, &str)] = &[
     ("logistic", "sigmoid"),
     ("ln", "log"),
     ("square", "sq"),
+    ("sqr", "sq"),
+    ("pow2", "sq"),
+    ("absolute", "abs"),
+    ("fmax", "max"),
+    ("fmin", "min"),
+    ("tahn", "tanh"),
+    ("clip", "clamp"),
+    ("logsum", "logsumexp"),
     ("inverse", "recip"),
     ("reciprocal", "recip"),
     ("power", "pow"),
@@ -29,7 +37,10 @@ const ALIASES: &[(&str, &str)] = &[
 ];
 
 /// The candidate nearest to `name`, if it is near.
-pub(super) fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(in crate::syntax) fn nearest<'a>(
+    name: &str,
+    among: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let allowed = |other: &str| 1 + name.len().min(other.len()) / 4;
     among
         .into_iter()
@@ -42,15 +53,70 @@ pub(super) fn nearest<'a>(name: &str, among: impl IntoIterator<Item = &'a str>) 
         .map(|(_, other)| other)
 }
 
+/// What other libraries have a function for, and how it is written here.
+const WRITTEN_OUT: &[(&[&str], &str)] = &[
+    (
+        &["softmax", "log_softmax"],
+        "a softmax is written out, with `max[j]` and `sum[j]` over its axis: `exp(x[i] - m) / z`",
+    ),
+    (
+        &[
+            "matmul",
+            "mm",
+            "bmm",
+            "dot",
+            "einsum",
+            "tensordot",
+            "linear",
+        ],
+        "a product is written out: `let y[m, n] = sum[k] x[m, k] * w[k, n];`",
+    ),
+    (
+        &["transpose", "permute", "swapaxes"],
+        "axes change places by their indices: `let y[n, m] = x[m, n];`",
+    ),
+    (
+        &["reshape", "view", "flatten"],
+        "axes are merged and split by tuples: `let y[(h, e)] = x[h, e];`",
+    ),
+    (
+        &["concat", "concatenate", "cat", "stack"],
+        "say where each part goes: `if i < N { x[i] } else { y[i - N] }`",
+    ),
+    (&["where", "select"], "write `if … { … } else { … }`"),
+    (
+        &["dropout"],
+        "random numbers are inputs: multiply by a mask",
+    ),
+];
+
+/// Has another library a function of this name, which is written out here?
+pub(in crate::syntax) fn is_known_elsewhere(name: &str) -> bool {
+    WRITTEN_OUT.iter().any(|(names, _)| names.contains(&name))
+}
+
+/// What to write where there is no function like `name`.
+pub(in crate::syntax) fn instead(name: &str) -> String {
+    if let Some((_, text)) = WRITTEN_OUT.iter().find(|(names, _)| names.contains(&name)) {
+        return (*text).to_owned();
+    }
+    let known = SCALARS.iter().filter(|row| row.symbol.is_none());
+    let known: Vec<&str> = known.map(|row| row.name).collect();
+    format!(
+        "functions are `{}`; or write `fn {name}(x) = …;`",
+        known.join("`, `")
+    )
+}
+
 /// The aggregation meant by `name`.
-pub(super) fn nearest_agg(name: &str) -> Option<&'static str> {
+pub(in crate::syntax) fn nearest_agg(name: &str) -> Option<&'static str> {
     alias(name)
         .filter(|meant| AGGS.iter().any(|row| row.name == *meant))
         .or_else(|| nearest(name, AGGS.iter().map(|row| row.name)))
 }
 
 /// The scalar function meant by `name`, or one of `others`.
-pub(super) fn nearest_function<'a>(
+pub(in crate::syntax) fn nearest_function<'a>(
     name: &str,
     others: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
@@ -66,7 +132,7 @@ pub(super) fn nearest_function<'a>(
 }
 
 /// `1 axis`, `2 axes`.
-pub(super) fn count(n: usize, one: &str, many: &str) -> String {
+pub(in crate::syntax) fn count(n: usize, one: &str, many: &str) -> String {
     if n == 1 {
         format!("1 {one}")
     } else {
@@ -75,7 +141,7 @@ pub(super) fn count(n: usize, one: &str, many: &str) -> String {
 }
 
 /// `1 is`, `2 are`.
-pub(super) fn are(n: usize) -> String {
+pub(in crate::syntax) fn are(n: usize) -> String {
     count(n, "is", "are")
 }
 

@@ -1,0 +1,233 @@
+//! Changes of a block that its errors propose.
+
+use std::sync::Arc;
+
+use super::body::BodyCx;
+use super::extents::{Access, Decl, Use};
+use super::prove::{Equality, Facts};
+use super::tree::{IndexId, Type};
+use super::walk::{self, positions};
+use crate::ein::{DType, Dim};
+use crate::syntax::ast::{self, Generic, Ident, LeftIndex, Pattern, StmtKind};
+use crate::syntax::diag::Fix;
+use crate::syntax::token::Span;
+
+impl BodyCx<'_> {
+    /// A clause more in the block's `where`, if all of `dims` can be named there.
+    pub(super) fn add_clause(&self, clause: &str, dims: &[&Dim]) -> Option<Fix> {
+        if !dims.iter().all(|dim| self.nameable(dim)) {
+            return None;
+        }
+        let help = format!("add `where {clause}`");
+        Some(match self.ast.clauses.last() {
+            Some(last) => Fix::after(last.span, format!(", {clause}"), &help),
+            None => Fix::after(self.ast.ret.span, format!(" where {clause}"), &help),
+        })
+    }
+
+    /// Can the extent be written in the block's signature?
+    fn nameable(&self, dim: &Dim) -> bool {
+        dim.symbols().iter().all(|symbol| {
+            let mut generics = self.ast.generics.iter().map(Generic::name);
+            let is_dim = generics.any(|name| name.name == *symbol);
+            // The dims of an instance of any rank (`f/2`) are not written in the block.
+            let choices = self.ast.head.name.as_str().split('/').skip(1);
+            let ranked = choices.flat_map(str::parse::<usize>).next().is_some();
+            (is_dim && !ranked) || self.dims.consts.contains_key(symbol)
+        })
+    }
+
+    /// The type `found` in place of one that is declared at `place`.
+    pub(super) fn declare(&self, found: &[Type], place: Span) -> Option<Fix> {
+        // What holds of one instance may not hold of the next.
+        let instance = self.ast.head.name.as_str().contains('/');
+        let nameable = |ty: &Type| ty.dims().into_iter().all(|dim| self.nameable(dim));
+        (!instance && found.iter().all(nameable)).then(|| {
+            let text = match found {
+                [one] => one.to_string(),
+                many => format!("({})", super::tree::listed(many)),
+            };
+            Fix::replace(place, text, "declare {}")
+        })
+    }
+
+    /// The left indices of the statement that defines the name at `place`, in another order, if
+    /// its axes then are those `declared`.
+    pub(super) fn reordered(&self, place: Span, found: &Type, declared: &Type) -> Option<Fix> {
+        let (found, declared) = (&found.tensor()?.axes, &declared.tensor()?.axes);
+        let pattern = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
+            StmtKind::Let { pat, .. } if pat.names.iter().any(|n| n.span == place) => Some(pat),
+            _ => None,
+        })?;
+        let indices = pattern.indices.as_ref()?.iter().map(|index| match index {
+            LeftIndex::Index(decl) if decl.extent.is_none() => Some(&decl.name),
+            _ => None,
+        });
+        let indices: Vec<&Ident> = indices.collect::<Option<_>>()?;
+        if found.len() != declared.len() || indices.len() != found.len() {
+            return None;
+        }
+        let mut left: Vec<usize> = (0..found.len()).collect();
+        let mut order = Vec::new();
+        for axis in declared {
+            let at = left.iter().position(|&at| found[at] == *axis)?;
+            order.push(indices[left.remove(at)]);
+        }
+        if order.iter().zip(&indices).all(|(a, b)| a.name == b.name) {
+            return None;
+        }
+        let names: Vec<&str> = order.iter().map(|name| name.as_str()).collect();
+        let help = format!(
+            "did you mean `let {}[{}]`?",
+            pattern.names[0],
+            names.join(", ")
+        );
+        let edits = indices.iter().zip(&order);
+        let edits = edits.map(|(old, new)| (old.span, new.to_string()));
+        Some(Fix {
+            help,
+            edits: edits.collect(),
+        })
+    }
+
+    /// Indices for a statement on whole tensors: those that its accesses use, or one for each axis
+    /// of the tensors that it names.
+    pub(super) fn indexed(&self, pattern: &Pattern, value: &ast::Expr) -> Option<Fix> {
+        let [name] = &pattern.names[..] else {
+            return None;
+        };
+        let mut used = Vec::new();
+        positions(value, &mut used);
+        used.retain(|name| self.lookup(name).is_none() && self.dims.named(name).is_none());
+        let whole = whole_tensors(self, value);
+        let indices = match whole.first() {
+            None => used.join(", "),
+            Some((_, _, first)) => {
+                let same = |axes: &Vec<Dim>| axes.len() == first.len();
+                if !used.is_empty() || !whole.iter().all(|(_, _, axes)| same(axes)) {
+                    return None;
+                }
+                index_names(first).join(", ")
+            }
+        };
+        let mut shown = vec![format!("`let {name}[{indices}]`")];
+        shown.extend(
+            whole
+                .iter()
+                .map(|(name, ..)| format!("`{name}[{indices}]`")),
+        );
+        let fix = Fix::after(pattern.span, format!("[{indices}]"), "");
+        Some(Fix {
+            help: format!("write {}", shown.join(" and ")),
+            edits: whole.iter().fold(fix.edits, |mut edits, (_, span, _)| {
+                edits.push((Span::new(span.end, span.end), format!("[{indices}]")));
+                edits
+            }),
+        })
+    }
+
+    /// The declared extents of the result called `name`.
+    pub(super) fn result_axes(&self, name: &str) -> Option<&[Dim]> {
+        let names = &self.ast.result.as_ref()?.names;
+        let at = names.iter().position(|n| n.as_str() == name)?;
+        match &self.block.results.get(at)?.ty {
+            Type::Tensor(t) => Some(&t.axes),
+            _ => None,
+        }
+    }
+
+    /// The parameter called `name`, as written.
+    pub(super) fn parameter(&self, name: &str) -> Option<&ast::Param> {
+        self.ast.params.iter().find(|p| p.name.as_str() == name)
+    }
+}
+
+/// The tensors with axes that an expression names without indices: name, place, extents.
+fn whole_tensors(cx: &BodyCx<'_>, e: &ast::Expr) -> Vec<(String, Span, Vec<Dim>)> {
+    if let Some(name) = walk::name(e) {
+        let var = cx.lookup(name).map(|var| &cx.vars[var.at()]);
+        let axes = var.and_then(|var| Some(var.ty.as_ref()?.tensor()?.axes.clone()));
+        let axes = axes.filter(|axes| !axes.is_empty());
+        return axes
+            .map(|axes| (name.to_owned(), e.span, axes))
+            .into_iter()
+            .collect();
+    }
+    e.children()
+        .into_iter()
+        .flat_map(|e| whole_tensors(cx, e))
+        .collect()
+}
+
+/// An index name for each axis: that of its dim, else one that is free.
+fn index_names(axes: &[Dim]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for axis in axes {
+        let own = axis.as_symbol().map(|symbol| symbol.to_lowercase());
+        let free = ["i", "j", "k", "l"].map(str::to_owned);
+        let mut candidates = own.into_iter().chain(free);
+        let name = candidates.find(|name| !names.contains(name));
+        names.push(name.unwrap_or_else(|| format!("i{}", names.len())));
+    }
+    names
+}
+
+/// `0`, as a literal of the dtype.
+pub(super) fn zero(dtype: DType) -> &'static str {
+    if dtype.is_float() {
+        "0.0"
+    } else if dtype.is_int() {
+        "0"
+    } else {
+        "false"
+    }
+}
+
+/// The value 0 outside of an access.
+pub(super) fn pad(access: &Access) -> Fix {
+    let zero = zero(access.dtype);
+    let (open, close) = ("(", format!(" else {zero})"));
+    let shown = format!("({access} else {zero})");
+    Fix::wrap(access.span, open, &close, &shown, "{} to pad")
+}
+
+/// Two indices of an access change places, if they then agree with every other use of them.
+pub(super) fn swap(
+    facts: &Facts,
+    decls: &[Decl],
+    uses: &[Use],
+    index: IndexId,
+    access: &Arc<Access>,
+) -> Option<Fix> {
+    let here = || uses.iter().filter(|u| Arc::ptr_eq(&u.access, access));
+    let only = |index: IndexId| {
+        let mut mine = here().filter(|u| u.index == index);
+        mine.next().filter(|_| mine.next().is_none())
+    };
+    let mine = only(index)?;
+    let agrees = |index: IndexId, here: &Use, instead: &Use| {
+        let declared = decls[index.at()].extent.as_ref().map(|(extent, _)| extent);
+        let others = uses
+            .iter()
+            .filter(|u| u.index == index && !u.weak && !std::ptr::eq(*u, here));
+        let mut extents = declared.into_iter().chain(others.map(|u| &u.extent));
+        extents.all(|e| matches!(facts.equality(e, &instead.extent), Equality::Equal))
+    };
+    let other = here().find(|other| {
+        other.index != index
+            && only(other.index).is_some()
+            && agrees(index, mine, other)
+            && agrees(other.index, other, mine)
+    })?;
+    let mut subs = access.subs.clone();
+    subs.swap(mine.axis, other.axis);
+    let text = |at: usize| access.subs[at].clone();
+    let help = format!("did you mean `{}[{}]`?", access.place, subs.join(", "));
+    Some(Fix::replace(mine.span, text(other.axis), &help).and(other.span, text(mine.axis)))
+}
+
+/// `index in extent` on the left or in a reduction.
+pub(super) fn range(name: &str, place: Span, extent: &str) -> Fix {
+    let help = format!("give it a range: `{name} in {extent}`");
+    Fix::after(place, format!(" in {extent}"), &help)
+}

@@ -1,0 +1,200 @@
+//! What is meant by an index that nothing binds, by the statement around it.
+
+use super::reduce::head;
+use super::walk::{mentions, named};
+use crate::syntax::ast::{BinaryOp, Expr, ExprKind, Ident, Reduce, ReduceBody};
+use crate::syntax::diag::{Diag, Fix};
+use crate::syntax::names::nearest;
+use crate::syntax::token::Span;
+
+/// Adds to an error about an unbound index how the statement's value may be mended; `left` are the
+/// indices on the left, and whether the right uses them.
+pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)]) -> Diag {
+    let mut path = Vec::new();
+    let Some(name) = find(value, diag.primary, &mut path) else {
+        return diag;
+    };
+    if let Some((reduce, held, span)) = closed(value, name.as_str()) {
+        let help = format!(
+            "the reduction over `{name}` ends before this; put its whole body in parentheses"
+        );
+        return match whole_body(value, reduce, held, span, name.span) {
+            Some(fix) => diag.fix(fix),
+            None => diag.help(help),
+        };
+    }
+    let around: Vec<&Reduce> = path
+        .iter()
+        .filter_map(|e| match &e.kind {
+            ExprKind::Reduce(reduce) => Some(&**reduce),
+            _ => None,
+        })
+        .collect();
+    let bound = around.iter().flat_map(|reduce| &reduce.indices);
+    let visible = bound.map(|decl| decl.name.as_str());
+    let visible = visible.chain(left.iter().map(|(name, _)| *name));
+    let meant = nearest(name.as_str(), visible).filter(|_| name.as_str().len() > 1);
+    if let Some(meant) = meant {
+        return diag.fix(Fix::replace(name.span, meant, "did you mean {}?"));
+    }
+    let unused: Vec<&str> = left
+        .iter()
+        .filter(|(_, used)| !used)
+        .map(|(n, _)| *n)
+        .collect();
+    if let [only] = unused[..] {
+        let mut uses = Vec::new();
+        named(value, name.as_str(), &mut uses);
+        let help = format!("did you mean `{only}`?");
+        let edits = uses.into_iter().map(|span| (span, only.to_owned()));
+        return diag.fix(Fix {
+            help,
+            edits: edits.collect(),
+        });
+    }
+    match around.last() {
+        Some(reduce) => diag.fixes(reduced_too(reduce, name)),
+        None => diag
+            .fixes(summed(value, name))
+            .help("or put it on the left"),
+    }
+}
+
+/// The node at `place`, with everything around it.
+fn find<'e>(e: &'e Expr, place: Span, path: &mut Vec<&'e Expr>) -> Option<&'e Ident> {
+    if let ExprKind::Name(name) = &e.kind
+        && e.span == place
+    {
+        return name.as_ident();
+    }
+    path.push(e);
+    let found = e.children().into_iter().find_map(|e| find(e, place, path));
+    if found.is_none() {
+        path.pop();
+    }
+    found
+}
+
+/// A reduction over the index, which is over where the index is used; the parentheses that hold
+/// it, and its own place.
+fn closed<'e>(e: &'e Expr, name: &str) -> Option<(&'e Reduce, Option<Span>, Span)> {
+    let of = |e: &'e Expr| match &e.kind {
+        ExprKind::Reduce(reduce) => {
+            let binds = reduce.indices.iter().any(|decl| decl.name.as_str() == name);
+            binds.then_some(&**reduce)
+        }
+        _ => None,
+    };
+    if let Some(reduce) = of(e) {
+        return Some((reduce, None, e.span));
+    }
+    if let ExprKind::Paren(inner) = &e.kind
+        && let Some(reduce) = of(inner)
+    {
+        return Some((reduce, Some(e.span), inner.span));
+    }
+    e.children().into_iter().find_map(|e| closed(e, name))
+}
+
+/// Parentheses around the reduction's body and all that follows up to the use.
+fn whole_body(
+    value: &Expr,
+    reduce: &Reduce,
+    held: Option<Span>,
+    span: Span,
+    usage: Span,
+) -> Option<Fix> {
+    let ReduceBody::Product(body) = &reduce.body else {
+        return None;
+    };
+    let outer = held.unwrap_or(span);
+    let inside = |e: &Expr, s: Span| e.span.start <= s.start && s.end <= e.span.end;
+    // The innermost operator with the reduction at the end of its left side.
+    let mut node = value;
+    while let Some(next) = node
+        .children()
+        .into_iter()
+        .find(|e| inside(e, outer) && inside(e, usage))
+    {
+        node = next;
+    }
+    let ExprKind::Binary(op, left, right) = &node.kind else {
+        return None;
+    };
+    if left.span.end != outer.end
+        || !matches!(
+            op,
+            BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div
+        )
+    {
+        return None;
+    }
+    let shown = format!("`{} ({body} {} {right})`", head(reduce), op.symbol());
+    let help = format!("did you mean {shown}?");
+    let fix = Fix::before(body.span, "(", &help).and(Span::new(node.span.end, node.span.end), ")");
+    Some(match held {
+        None => fix,
+        Some(held) => fix
+            .and(Span::new(held.start, held.start + 1), "")
+            .and(Span::new(held.end - 1, held.end), ""),
+    })
+}
+
+/// The index in place of one that the reduction does not use, or beside those that it does.
+fn reduced_too(reduce: &Reduce, name: &Ident) -> Option<Fix> {
+    let unused = match (&reduce.indices[..], &reduce.body) {
+        ([decl], ReduceBody::Product(body)) => {
+            (decl.extent.is_none() && !mentions(body, &[decl.name.as_str()])).then_some(decl)
+        }
+        _ => None,
+    };
+    if let Some(decl) = unused {
+        let help = format!("did you mean `{}[{name}]`?", reduce.agg);
+        return Some(Fix::replace(decl.name.span, name.as_str(), &help));
+    }
+    let last = reduce.indices.last()?;
+    let place = last.extent.as_ref().map_or(last.name.span, |dim| dim.span);
+    let names: Vec<&str> = reduce.indices.iter().map(|d| d.name.as_str()).collect();
+    let help = format!(
+        "reduce it too: `{}[{}, {name}]`",
+        reduce.agg,
+        names.join(", ")
+    );
+    Some(Fix::after(place, format!(", {name}"), &help))
+}
+
+/// A sum over the index around the smallest term or factor that holds every use of it.
+fn summed(value: &Expr, name: &Ident) -> Option<Fix> {
+    let names = [name.as_str()];
+    let mut node = value;
+    loop {
+        let within = match &node.kind {
+            ExprKind::Binary(_, a, b) => vec![&**a, &**b],
+            ExprKind::Paren(a) | ExprKind::Unary(_, a) | ExprKind::Cast(a, _) => vec![&**a],
+            _ => break,
+        };
+        let mut uses = within.into_iter().filter(|e| mentions(e, &names));
+        match (uses.next(), uses.next()) {
+            (Some(only), None) => node = only,
+            _ => break,
+        }
+    }
+    let product = matches!(
+        node.kind,
+        ExprKind::Binary(BinaryOp::Mul | BinaryOp::Div, ..)
+            | ExprKind::Access { .. }
+            | ExprKind::Call { .. }
+    );
+    let shown = match product {
+        true => format!("sum[{name}] {node}"),
+        false => format!("sum[{name}] ({node})"),
+    };
+    let last = node.span.end == value.span.end;
+    let (open, close) = match (product, last) {
+        (true, true) => (format!("sum[{name}] "), ""),
+        (false, true) => (format!("sum[{name}] ("), ")"),
+        (true, false) => (format!("(sum[{name}] "), ")"),
+        (false, false) => (format!("(sum[{name}] ("), "))"),
+    };
+    Some(Fix::wrap(node.span, &open, close, &shown, "reduce it: {}"))
+}

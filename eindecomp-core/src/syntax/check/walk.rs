@@ -1,0 +1,40 @@
+//! Looking through expressions as written.
+
+use crate::syntax::ast::{Expr, ExprKind};
+use crate::syntax::token::Span;
+
+/// The name that an expression is.
+pub(super) fn name(e: &Expr) -> Option<&str> {
+    match &e.kind {
+        ExprKind::Name(place) => place.as_ident().map(|name| name.as_str()),
+        _ => None,
+    }
+}
+
+/// Does an expression name one of these?
+pub(super) fn mentions(e: &Expr, names: &[&str]) -> bool {
+    name(e).is_some_and(|name| names.contains(&name))
+        || e.children().into_iter().any(|e| mentions(e, names))
+}
+
+/// Where an expression names this.
+pub(super) fn named(e: &Expr, wanted: &str, out: &mut Vec<Span>) {
+    if name(e) == Some(wanted) {
+        out.push(e.span);
+    }
+    e.children().into_iter().for_each(|e| named(e, wanted, out));
+}
+
+/// Names that stand alone as positions in accesses, in order. What an inner reduction binds is its
+/// own affair.
+pub(super) fn positions<'e>(e: &'e Expr, out: &mut Vec<&'e str>) {
+    match &e.kind {
+        ExprKind::Reduce(_) => {}
+        ExprKind::Access { .. } => e.children().into_iter().for_each(|e| match name(e) {
+            Some(name) if out.contains(&name) => {}
+            Some(name) => out.push(name),
+            None => positions(e, out),
+        }),
+        _ => e.children().into_iter().for_each(|e| positions(e, out)),
+    }
+}
