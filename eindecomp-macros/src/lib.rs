@@ -50,4 +50,6 @@ fn run(input: TokenStream) -> TokenStream {
 }
 
 #[cfg(test)]
+mod fuzz;
+#[cfg(test)]
 mod tests;

@@ -24,7 +24,8 @@ pub enum Atom {
 /// An integer polynomial over symbols.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Dim {
-    /// Sorted atoms of a monomial → its coefficient, never 0. The empty monomial is the constant.
+    /// Sorted atoms of a monomial → its coefficient, never 0 nor `i64::MIN`, so that it has a
+    /// magnitude. The empty monomial is the constant.
     terms: BTreeMap<Vec<Atom>, i64>,
 }
 
@@ -216,13 +217,18 @@ impl Dim {
     }
 }
 
+/// `c`, or the least coefficient.
+fn coefficient(c: i64) -> i64 {
+    c.max(-i64::MAX)
+}
+
 impl From<i64> for Dim {
     fn from(c: i64) -> Dim {
         Dim {
             terms: if c == 0 {
                 BTreeMap::new()
             } else {
-                BTreeMap::from([(Vec::new(), c)])
+                BTreeMap::from([(Vec::new(), coefficient(c))])
             },
         }
     }
@@ -234,7 +240,7 @@ impl Add for &Dim {
         let mut terms = self.terms.clone();
         for (m, &c) in &other.terms {
             let slot = terms.entry(m.clone()).or_insert(0);
-            *slot = slot.saturating_add(c);
+            *slot = coefficient(slot.saturating_add(c));
             if *slot == 0 {
                 terms.remove(m);
             }
@@ -247,11 +253,7 @@ impl Neg for &Dim {
     type Output = Dim;
     fn neg(self) -> Dim {
         Dim {
-            terms: self
-                .terms
-                .iter()
-                .map(|(m, c)| (m.clone(), c.saturating_neg()))
-                .collect(),
+            terms: self.terms.iter().map(|(m, c)| (m.clone(), -c)).collect(),
         }
     }
 }
@@ -276,7 +278,7 @@ impl Mul for &Dim {
                 let mut m = [a.as_slice(), b.as_slice()].concat();
                 m.sort();
                 let term = Dim {
-                    terms: BTreeMap::from([(m, x.saturating_mul(y))]),
+                    terms: BTreeMap::from([(m, coefficient(x.saturating_mul(y)))]),
                 };
                 product = &product + &term;
             }

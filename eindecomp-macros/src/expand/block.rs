@@ -79,7 +79,8 @@ enum Role {
 fn role(member: &Member) -> Role {
     let said = member.attrs.iter().find_map(|attr| match attr.kind {
         AttrKind::Weight => Some(Role::Weight),
-        AttrKind::Host => Some(Role::Host),
+        // Anything else is an error, and as good as data.
+        AttrKind::Host if matches!(member.shape, Shape::Tensor { .. }) => Some(Role::Host),
         _ => None,
     });
     said.unwrap_or(Role::Data)
@@ -267,7 +268,8 @@ fn module(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
     let host_texts = hosts.iter().map(|host| host.name.as_str());
     let docs = format!("The block [`{text}`](fn@{text}) as a program by itself.");
     let types = [&dims, &inputs, &weights, &outputs, &structs].map(|part| &part.inside);
-    let impls = [&dims, &inputs, &weights, &outputs, &structs].map(|part| &part.outside);
+    let parts = [&dims, &inputs, &weights, &outputs, &structs];
+    let impls = parts.into_iter().flat_map(|part| &part.outside);
     let keyword = rust::keyword("mod", name);
     let (bounds, names) = signature.parameters(cx, block, |_| true);
     let turbofish = (!names.is_empty()).then(|| quote!(::#names));
@@ -326,10 +328,10 @@ fn module(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
     }
 }
 
-/// What stands in the module, and what stands beside it.
+/// What stands in the module, and the items that stand beside it.
 struct Part {
     inside: TokenStream,
-    outside: TokenStream,
+    outside: Vec<TokenStream>,
 }
 
 /// A field per dim.
@@ -362,13 +364,13 @@ fn dims(cx: &Context, block: &Block, signature: &Signature) -> Part {
             )]
             pub struct Dims { #(#[doc = #docs] pub #idents: #e::__private::core::primitive::usize,)* }
         },
-        outside: quote! {
+        outside: vec![quote! {
             impl #e::Dims for #block_name::Dims {
                 fn values(&self) -> #e::__private::std::vec::Vec<(&'static #e::__private::core::primitive::str, #e::__private::core::primitive::usize)> {
                     #e::__private::std::vec![#((#texts, self.#idents)),*]
                 }
             }
-        },
+        }],
     }
 }
 
@@ -405,12 +407,12 @@ fn record(
             #[derive(#e::__private::core::clone::Clone, #e::__private::core::fmt::Debug)]
             pub struct #kind #bounds { #(#member_docs pub #idents: #types,)* }
         },
-        outside: quote! {
+        outside: vec![quote! {
             #[allow(unused_variables)]
             impl #bounds #e::Pack for #block::#kind #names {
                 fn pack(self, tensors: &mut #e::Tensors) { #packer #(#pack)* }
             }
-        },
+        }],
     }
 }
 
@@ -470,7 +472,7 @@ fn outputs(cx: &Context, block: &Block, signature: &Signature) -> (Part, TokenSt
         results.iter().map(|r| &r.ident),
         results.iter().map(|r| r.name.as_str()),
     );
-    part.outside.extend(quote! {
+    part.outside.push(quote! {
         impl #bounds #e::Unpack for #name::Outputs #params {
             fn unpack(
                 tensors: &mut #e::Tensors,
@@ -496,7 +498,7 @@ fn structs(cx: &Context, block: &Block, signature: &Signature) -> Part {
     if used.is_empty() {
         return Part {
             inside: TokenStream::new(),
-            outside: TokenStream::new(),
+            outside: Vec::new(),
         };
     }
     let inner: Vec<_> = used
@@ -511,8 +513,8 @@ fn structs(cx: &Context, block: &Block, signature: &Signature) -> Part {
             #[doc(hidden)]
             pub(super) trait Structs { #(type #inner;)* }
         },
-        outside: quote! {
+        outside: vec![quote! {
             impl #bounds #name::Structs for #name::Model #params { #(type #inner = #outer;)* }
-        },
+        }],
     }
 }

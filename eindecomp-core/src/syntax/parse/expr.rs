@@ -234,14 +234,17 @@ impl Parser {
     }
 
     /// An expression starts behind the brackets, so that they can only be meant as a reduction's.
-    /// A name in front of the closing brace is the block's result behind a forgotten `;`.
+    /// A name in front of the closing brace is the block's result behind a forgotten `;`, whatever
+    /// comma stands between.
     fn attempts_reduction(&self, after: usize) -> bool {
+        let ends = |at: usize| self.peek_at(at) == Some(&Tok::Close(Delim::Brace));
         match self.peek_at(after) {
             Some(Tok::Literal(_)) => true,
             Some(Tok::Ident(word)) if **word == *"if" => true,
             Some(Tok::Ident(_)) => {
                 self.is_name_at(after)
-                    && self.peek_at(after + 1) != Some(&Tok::Close(Delim::Brace))
+                    && !ends(after + 1)
+                    && !(self.is_at(after + 1, ",") && ends(after + 2))
                     && !self.is_at(after + 1, "=")
             }
             _ => false,

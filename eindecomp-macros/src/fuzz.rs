@@ -1,0 +1,176 @@
+//! Nothing that is written in an `ein!` or a text makes lexer, parser, checker, printer or expander
+//! panic or hang, and what they say holds.
+//!
+//! Inputs are right and wrong programs with edits of tokens and subtrees, random productions of the
+//! grammar, token streams without sense, and broken text. `cargo test` runs a sample;
+//! `PROPTEST_CASES=n` runs `n` of them, and then an input that takes over [`SLOW`] is a fault too.
+
+mod grammar;
+mod input;
+mod properties;
+mod rng;
+mod shrink;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, PanicHookInfo, catch_unwind};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use input::{Input, Kind, Seeds};
+
+/// In `cargo test`.
+const SAMPLE: u64 = 2000;
+/// Longer than any input takes on a machine that does something else too.
+const SLOW: Duration = Duration::from_secs(5);
+/// An input that has not ended by then is printed, and the process with it.
+const HANG: Duration = Duration::from_secs(60);
+
+/// What is being run, and since when.
+type Now = Arc<Mutex<Option<(Instant, String)>>>;
+
+/// Ends the process with the input that does not end.
+fn watch(now: &Now) {
+    let now = Arc::downgrade(now);
+    std::thread::spawn(move || {
+        while let Some(now) = now.upgrade() {
+            if let Ok(now) = now.lock()
+                && let Some((since, input)) = &*now
+                && since.elapsed() > HANG
+            {
+                eprintln!("not done after {HANG:?}:\n{input}");
+                std::process::abort();
+            }
+            drop(now);
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    });
+}
+
+thread_local! {
+    /// What the last panic said, and where.
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+fn keep(panic: &PanicHookInfo<'_>) {
+    let text = panic.payload_as_str().unwrap_or("?");
+    let place = panic.location().map(ToString::to_string);
+    PANIC.set(format!("{}: {text}", place.unwrap_or_default()));
+}
+
+/// What is wrong with an input, if anything is.
+fn fault(input: &Input) -> Result<properties::Outcome, String> {
+    match catch_unwind(AssertUnwindSafe(|| properties::hold(input))) {
+        Ok(outcome) => outcome,
+        Err(_) => Err(PANIC.take()),
+    }
+}
+
+#[test]
+fn nothing_panics_or_hangs() {
+    let campaign: Option<u64> = std::env::var("PROPTEST_CASES")
+        .ok()
+        .map(|n| n.parse().expect("PROPTEST_CASES is a number"));
+    let first: u64 = std::env::var("FUZZ_FIRST").map_or(0, |n| n.parse().expect("a number"));
+    let cases = campaign.unwrap_or(SAMPLE);
+    let seeds = Seeds::read();
+    let now = Now::default();
+    watch(&now);
+    let loud = std::panic::take_hook();
+    std::panic::set_hook(Box::new(keep));
+    let (mut faults, mut faulty) = (BTreeMap::new(), 0_u64);
+    let mut counts: BTreeMap<Kind, [u64; 4]> = BTreeMap::new();
+    let (start, mut slowest) = (Instant::now(), (Duration::ZERO, 0));
+    for number in first..first + cases {
+        let input = seeds.input(number);
+        let began = Instant::now();
+        *now.lock().unwrap() = Some((began, input.to_string()));
+        let outcome = fault(&input);
+        let took = began.elapsed();
+        *now.lock().unwrap() = None;
+        slowest = slowest.max((took, number));
+        let outcome = match outcome {
+            Ok(_) if campaign.is_some() && took > SLOW => Err(format!("it took {took:?}")),
+            outcome => outcome,
+        };
+        match outcome {
+            Ok(outcome) => {
+                let counts = counts.entry(input.kind()).or_default();
+                let seen = [true, outcome.parsed, outcome.accepted, outcome.expanded];
+                for (count, seen) in counts.iter_mut().zip(seen) {
+                    *count += u64::from(seen);
+                }
+            }
+            Err(what) => {
+                faulty += 1;
+                let kind = shrink::kind(&what);
+                if faults.len() < 20 && !faults.contains_key(&kind) {
+                    let least = shrink::least(&input, &what);
+                    faults.insert(kind, format!("input {number}: {what}\n{least}"));
+                }
+            }
+        }
+        if campaign.is_some() && (number + 1) % 50_000 == 0 {
+            println!(
+                "{} inputs, {faulty} faults, {:?}",
+                number + 1,
+                start.elapsed()
+            );
+        }
+    }
+    std::panic::set_hook(loud);
+    let mut table = String::new();
+    for (kind, [inputs, parsed, accepted, expanded]) in &counts {
+        let _ = writeln!(
+            table,
+            "{kind:?}: {inputs} inputs, {parsed} parsed, {accepted} accepted, {expanded} expanded"
+        );
+    }
+    println!(
+        "{table}{cases} inputs, {faulty} faults, {:?}, slowest {:?} (input {})",
+        start.elapsed(),
+        slowest.0,
+        slowest.1
+    );
+    let shown: Vec<String> = faults.into_values().collect();
+    assert!(shown.is_empty(), "{faulty} faults:\n{}", shown.join("\n\n"));
+    // Else the inputs test less than they seem to.
+    for (kind, [inputs, parsed, accepted, expanded]) in counts {
+        assert!(expanded > 0, "{kind:?}: nothing of {inputs} was expanded");
+        if matches!(kind, Kind::Edited | Kind::Grammar) {
+            assert!(
+                parsed * 50 > inputs,
+                "{kind:?}: {parsed} of {inputs} parsed"
+            );
+        }
+        if kind == Kind::Edited {
+            assert!(
+                accepted * 50 > inputs,
+                "{kind:?}: {accepted} of {inputs} accepted"
+            );
+        }
+    }
+}
+
+/// Programs that once broke something, as small as they get.
+const FOUND: [&str; 5] = [
+    // A coefficient without a magnitude.
+    "fn f<dim N>() -> f32 where 9223372036854775807 / D * K == 1 {}",
+    // Items that are not there, behind their `#[cfg]`.
+    "#[cfg(a)] fn f<dim N>(x: f32) -> f32 {}",
+    // A host value that is none.
+    "fn f(#[host] y: S<B>) -> f32 {} struct S<dim L> { y: [f32; K] }",
+    // A reduction that was none any more without the comma behind it.
+    "agg a(x: f32) { state { n: f32 = b[i] x, } lift { n: x } merge(a, b) { a } finish { n } }",
+    "agg a(x: f32) { state { n: f32 = 0.0 } lift { n: b[i] x, } merge(a, b) { a } finish { n } }",
+];
+
+#[test]
+fn what_was_found_is_mended() {
+    for text in FOUND {
+        if let Err(what) = properties::hold(&Input::of(text)) {
+            panic!("{text}\n{what}");
+        }
+    }
+}
