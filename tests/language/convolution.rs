@@ -1,0 +1,76 @@
+//! A convolution with stride 2 and a padded border.
+
+use eindecomp::ein;
+
+use crate::{Case, Random, each};
+
+ein! {
+    /// 3 × 3, stride 2, one row and column of zeros around the image.
+    pub fn conv<dim N, dim C, dim O, dim Y, dim X>(
+        x: f32[N, C, Y, X],
+        #[weight] w: f32[O, C, 3, 3],
+    ) -> f32[N, O, (Y - 1) / 2 + 1, (X - 1) / 2 + 1]
+    where Y >= 1, X >= 1
+    {
+        let y[n, o, i in (Y - 1) / 2 + 1, j in (X - 1) / 2 + 1] =
+            sum[c, u, v] (x[n, c, 2 * i + u - 1, 2 * j + v - 1] else 0.0) * w[o, c, u, v];
+        y
+    }
+}
+
+#[test]
+fn stride_2_padded() {
+    for (height, width) in [(9, 6), (8, 7), (1, 2)] {
+        check(height, width);
+    }
+}
+
+fn check(height: usize, width: usize) {
+    let (n, c, o) = (2, 3, 4);
+    let mut random = Random(21);
+    let x = random.floats([n, c, height, width]);
+    let w = random.floats([o, c, 3, 3]);
+    let (rows, columns) = ((height - 1) / 2 + 1, (width - 1) / 2 + 1);
+    let want = each([n, o, rows, columns], |[n, o, i, j]| {
+        let mut sum = 0.0;
+        for c in 0..c {
+            for (u, v) in (0..3).flat_map(|u| (0..3).map(move |v| (u, v))) {
+                let (y, z) = ((2 * i + u).wrapping_sub(1), (2 * j + v).wrapping_sub(1));
+                if y < height && z < width {
+                    sum += f64::from(x[[n, c, y, z]] * w[[o, c, u, v]]);
+                }
+            }
+        }
+        sum
+    });
+    let dims: fn() -> conv::Dims = match (height, width) {
+        (9, 6) => || conv::Dims {
+            n: 2,
+            c: 3,
+            o: 4,
+            y: 9,
+            x: 6,
+        },
+        (8, 7) => || conv::Dims {
+            n: 2,
+            c: 3,
+            o: 4,
+            y: 8,
+            x: 7,
+        },
+        _ => || conv::Dims {
+            n: 2,
+            c: 3,
+            o: 4,
+            y: 1,
+            x: 2,
+        },
+    };
+    Case {
+        graph: conv::graph,
+        dims,
+        inputs: Box::new(move || conv::Inputs { x: x.clone() }),
+        weights: Box::new(move || conv::Weights { w: w.clone() }),
+    }
+    .gives(&[want]);
+}
