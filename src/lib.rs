@@ -4,6 +4,7 @@
 mod cache;
 mod element;
 mod error;
+pub mod errors;
 mod fields;
 mod handle;
 mod message;

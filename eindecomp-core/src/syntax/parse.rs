@@ -14,7 +14,7 @@ mod types;
 use std::sync::Arc;
 
 use super::ast::{Item, Program};
-use super::diag::Diag;
+use super::diag::{Code, Diag};
 use super::lex::lex_at;
 use super::token::{Tok, TokenBuffer};
 
@@ -35,6 +35,7 @@ pub fn parse(tokens: TokenBuffer) -> (Program, Vec<Diag>) {
         depth: 0,
         operators: 0,
         dtype_vars: Vec::new(),
+        taken: Vec::new(),
         diags: Vec::new(),
     };
     let program = parser.program();
@@ -52,7 +53,13 @@ pub fn parse_text(source: &str) -> (Program, Vec<Diag>) {
 pub fn parse_text_at(source: &str, base: u32) -> (Program, Vec<Diag>) {
     let (tokens, mut diags) = lex_at(source, base);
     let (program, more) = parse(tokens);
-    diags.extend(more);
+    // What follows a bracket that is never closed was not meant to be inside.
+    let open = diags.iter().map(|diag| diag.primary).min();
+    let follows = |diag: &Diag| diag.code == Code::Syntax && Some(diag.primary) > open;
+    diags.extend(
+        more.into_iter()
+            .filter(|diag| open.is_none() || !follows(diag)),
+    );
     diags.sort_by_key(|diag| diag.primary);
     (program, diags)
 }
@@ -67,6 +74,8 @@ struct Parser {
     operators: usize,
     /// Dtype variables of the item being read.
     dtype_vars: Vec<Arc<str>>,
+    /// Names of aggregations that the item declares as something else, which is reported.
+    taken: Vec<Arc<str>>,
     diags: Vec<Diag>,
 }
 
@@ -82,6 +91,7 @@ impl Parser {
                 break;
             }
             self.dtype_vars.clear();
+            self.taken.clear();
             self.operators = 0;
             let item: Parse<Item> = self.item(attrs);
             match item {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::body::{BodyCx, Known};
 use super::dtype::{fix, flex};
 use super::expr::StmtCx;
+use super::fixes::index_names;
 use super::instance::{self, Misfit};
 use super::prove::Equality;
 use super::tree::{
@@ -168,7 +169,8 @@ impl BodyCx<'_> {
             let known = &self.vars[var.at()];
             let text = format!("`{}` is `{old}`, but would become `{new}`", known.name);
             let diag = Diag::new(Code::CarriedType, path.span, text)
-                .secondary(known.span, "declared here");
+                .secondary(known.span, "declared here")
+                .help("what a loop carries keeps its type; bind another name with `let`");
             if !self.same_type(old, new, &diag) {
                 self.errors.push(diag);
                 return None;
@@ -345,9 +347,12 @@ impl BodyCx<'_> {
                 count(wanted, "argument", "arguments"),
                 are(made.len())
             );
-            let diag = Diag::new(Code::Arity, path.span, text);
-            self.errors
-                .push(diag.secondary(callee.name.span, "declared here"));
+            let diag = Diag::new(Code::Arity, path.span, text)
+                .secondary(callee.name.span, "declared here");
+            let params = callee.params.iter();
+            let params: Vec<String> = params.map(|p| format!("{}: {}", p.name, p.ty)).collect();
+            let help = format!("it is `{name}({})`", params.join(", "));
+            self.errors.push(diag.help(help));
             return None;
         }
         for (at, (argument, ty)) in made.iter_mut().enumerate() {
@@ -506,8 +511,10 @@ impl BodyCx<'_> {
                 param.name,
                 instance::base(callee.name.as_str())
             );
+            let diag = Diag::new(Code::Argument, text.span, message)
+                .secondary(param.name.span, "declared here");
             self.errors
-                .push(Diag::new(Code::Argument, text.span, message));
+                .push(diag.help("a parameter of this block that is `#[host]` too is one"));
             return None;
         }
         let local = self.is_local(instance::base(callee.name.as_str()));
@@ -520,9 +527,26 @@ impl BodyCx<'_> {
             instance::base(callee.name.as_str()),
             param.ty
         );
-        let diag = Diag::new(Code::Argument, text.span, message);
-        self.errors
-            .push(diag.secondary(param.name.span, "declared here"));
+        let diag = Diag::new(Code::Argument, text.span, message)
+            .secondary(param.name.span, "declared here");
+        let help = match (&param.ty, &*ty) {
+            (Type::Tensor(wanted), Type::Tensor(given))
+                if wanted.axes.len() == given.axes.len() =>
+            {
+                let names = match given.axes.is_empty() {
+                    true => String::new(),
+                    false => format!("[{}]", index_names(&given.axes).join(", ")),
+                };
+                let left = if names.is_empty() { "[]" } else { &names };
+                let dtype = wanted.dtype;
+                format!("cast it before: `let t{left} = {text}{names} as {dtype};`")
+            }
+            (Type::Struct(_), Type::Array(..)) => {
+                format!("take one after the other: `for l in {text} {{ … }}`")
+            }
+            _ => "a block is called with what its parameters are".to_owned(),
+        };
+        self.errors.push(diag.help(help));
         None
     }
 
@@ -577,16 +601,19 @@ impl BodyCx<'_> {
                 "dim `{missing}` of block `{}` does not follow from the arguments",
                 instance::base(callee.name.as_str())
             );
-            let diag = Diag::new(Code::CallExtent, path.span, text);
-            self.errors
-                .push(diag.secondary(callee.name.span, "declared here"));
+            let diag = Diag::new(Code::CallExtent, path.span, text)
+                .secondary(callee.name.span, "declared here");
+            self.errors.push(diag.help(format!(
+                "dims follow from axes like `{missing}` or `2 * {missing} + 1`: give it one"
+            )));
             return None;
         }
         let of = |s: &str| dims.get(s).cloned();
         let mut wrong = false;
         for (axis, actual, what, span, place) in &pairs {
             let expected = axis.substitute(&of);
-            let shown = match axis.to_string() == expected.to_string() {
+            let known = axis.as_symbol().is_some() || axis.to_string() == expected.to_string();
+            let shown = match known {
                 true => format!("`{expected}`"),
                 false => format!("`{axis}` = `{expected}`"),
             };
@@ -693,7 +720,11 @@ fn axes(param: &Type, arg: &Type, name: &str, each: &mut dyn FnMut(&Dim, &Dim, S
     match (param, arg) {
         (Type::Tensor(a), Type::Tensor(b)) => {
             for (at, (x, y)) in a.axes.iter().zip(&b.axes).enumerate() {
-                each(x, y, format!("axis {at} of `{name}`"));
+                let axis = match x.as_symbol() {
+                    Some(symbol) => format!("`{symbol}`"),
+                    None => at.to_string(),
+                };
+                each(x, y, format!("axis {axis} of `{name}`"));
             }
         }
         (Type::Struct(a), Type::Struct(b)) => {

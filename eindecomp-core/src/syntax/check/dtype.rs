@@ -44,7 +44,8 @@ pub(super) fn fix(e: &mut Expr, dtype: DType, errors: &mut Vec<Diag>) -> Option<
             }
             if !dtype.holds(*n) {
                 let text = format!("the literal `{n}` does not fit {dtype}");
-                errors.push(Diag::new(Code::Literal, e.span, text));
+                let diag = Diag::new(Code::Literal, e.span, text);
+                errors.push(diag.help("cast the other operand to a wider dtype: `as i64`"));
                 return None;
             }
         }

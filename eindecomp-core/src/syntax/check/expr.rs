@@ -128,6 +128,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             let diag = if !reduced {
                 let text = format!("index `{name}` stands twice on the left");
                 Diag::new(Code::Duplicate, name.span, text)
+                    .help("each axis has an index of its own")
             } else if first.reduced {
                 let text = format!("this reduction rebinds index `{name}` of the one around it");
                 Diag::new(Code::NestedReduction, name.span, text)
@@ -216,7 +217,8 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             }
             ast::ExprKind::Tuple(_) => {
                 let text = "a tuple stands in accesses and in an aggregation's arguments only";
-                self.report(Diag::new(Code::Tuple, span, text));
+                let diag = Diag::new(Code::Tuple, span, text);
+                self.report(diag.help("a statement has one value: make it two statements"));
                 None
             }
             ast::ExprKind::If {
@@ -426,7 +428,9 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 count(wanted, "argument", "arguments"),
                 are(args.len())
             );
-            self.report(Diag::new(Code::Arity, span, text).secondary(name.span, "declared here"));
+            let diag = Diag::new(Code::Arity, span, text).secondary(name.span, "declared here");
+            let params = super::tree::listed(&scalar.params);
+            self.report(diag.help(format!("it is `{name}({params})`")));
             return None;
         }
         if self.cx.items.declared.broken.contains(name.as_str()) {
@@ -437,7 +441,8 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         let made = made.into_iter().collect::<Option<Vec<_>>>()?;
         if self.inlined > MAX_INLINED || made.iter().map(size).sum::<usize>() > MAX_SIZE {
             let text = "the scalar functions of this statement unfold to too much";
-            self.report(Diag::new(Code::TooDeep, name.span, text));
+            let diag = Diag::new(Code::TooDeep, name.span, text);
+            self.report(diag.help("define the inner part by a `let` of its own"));
             return None;
         }
         let params = scalar.params.iter().map(|p| p.name.clone());

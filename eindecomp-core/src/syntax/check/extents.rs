@@ -429,7 +429,10 @@ fn quotient(
             let fix = cx
                 .add_clause(&clause, &[&read.axis, product])
                 .filter(|_| !known);
-            cx.errors.push(diag.fixes(fix));
+            cx.errors.push(match known {
+                true => diag.help(format!("{} is no multiple of {product}", read.axis)),
+                false => diag.fixes(fix),
+            });
             return None;
         }
     }
@@ -464,7 +467,8 @@ fn check_merged(cx: &mut BodyCx<'_>, read: &MergedUse, indices: &[Index]) {
             "merged axis `({names})` is {product}, but its axis in `{}` is {axis}",
             read.access
         );
-        Diag::new(Code::ExtentMismatch, read.span, text)
+        let help = format!("the ranges of `{names}` multiply to the axis, {axis}");
+        Diag::new(Code::ExtentMismatch, read.span, text).help(help)
     };
     let diag = match cx.equal(&product, axis, &what, differ) {
         Equality::Equal => return,

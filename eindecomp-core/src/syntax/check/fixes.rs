@@ -160,7 +160,7 @@ fn whole_tensors(cx: &BodyCx<'_>, e: &ast::Expr) -> Vec<(String, Span, Vec<Dim>)
 }
 
 /// An index name for each axis: that of its dim, else one that is free.
-fn index_names(axes: &[Dim]) -> Vec<String> {
+pub(super) fn index_names(axes: &[Dim]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for axis in axes {
         let own = axis.as_symbol().map(|symbol| symbol.to_lowercase());

@@ -136,7 +136,8 @@ impl StmtCx<'_, '_> {
         }
         if row.selects && reduce.indices.len() != 1 {
             let message = format!("`{agg}` takes exactly one index");
-            self.report(Diag::new(Code::Arity, reduce.agg.span, message));
+            let diag = Diag::new(Code::Arity, reduce.agg.span, message);
+            self.report(diag.help("merge the axes in a statement before: `let t[(i, j)] = …`"));
             return None;
         }
         if row.selects {
@@ -205,8 +206,10 @@ impl StmtCx<'_, '_> {
                     Fix::replace(whole, text, "did you mean {}?")
                 });
                 let inside = (!rebinds).then(|| held(&head, body));
-                let once = (factors.len() == 1 && rebinds && inner.agg == reduce.agg)
-                    .then(|| Fix::replace(whole, factor.to_string(), "did you mean {}?"));
+                let once = (factors.len() == 1
+                    && rebinds
+                    && inner.agg.to_string() == reduce.agg.to_string())
+                .then(|| Fix::replace(whole, factor.to_string(), "did you mean {}?"));
                 self.report(diag.fixes(outside).fixes(inside).fixes(once));
                 return None;
             }

@@ -34,7 +34,8 @@ pub(super) fn check<'a>(
         cx.expr(&function.body);
         if reaches(name, function, &functions, &mut BTreeSet::new()) {
             let text = format!("`{name}` calls itself");
-            errors.push(Diag::new(Code::Recursion, function.head.name.span, text));
+            let diag = Diag::new(Code::Recursion, function.head.name.span, text);
+            errors.push(diag.help("a scalar function is put in where it is used"));
         }
         if errors.len() > before {
             broken.insert(*name);
@@ -142,7 +143,11 @@ impl Body<'_, '_> {
                     count(wanted, "argument", "arguments"),
                     are(given)
                 );
-                self.errors.push(Diag::new(Code::Arity, path.span, text));
+                let diag = Diag::new(Code::Arity, path.span, text);
+                self.errors.push(match self.functions.get(&*name) {
+                    Some(function) => diag.secondary(function.head.name.span, "declared here"),
+                    None => diag,
+                });
             }
             None if self.declared.lost.contains(&*name) => {}
             None => {

@@ -314,8 +314,10 @@ impl BodyCx<'_> {
             Some(other) => {
                 let text = format!("`{array}` is `{other}`, but a `for` needs an array");
                 let diag = Diag::new(Code::Loop, array.span, text);
-                self.errors
-                    .push(diag.secondary(var.span, "to give this its values"));
+                let diag = diag.secondary(var.span, "to give this its values");
+                self.errors.push(
+                    diag.help("a `for` runs over a struct array or a constant range, `0..4`"),
+                );
                 (None, None)
             }
         }
@@ -339,7 +341,9 @@ impl BodyCx<'_> {
         // Symbols are at least 0.
         if !self.facts.nonneg(&low) {
             let text = format!("a `for` starts at 0 or above, not at `{low}`");
-            self.errors.push(Diag::new(Code::Loop, var.span, text));
+            let diag = Diag::new(Code::Loop, var.span, text);
+            self.errors
+                .push(diag.help("start at 0, and subtract where the number is used"));
             return None;
         }
         let symbol = var.name.clone();
@@ -361,9 +365,10 @@ impl BodyCx<'_> {
                 declared.len(),
                 result.names.len()
             );
-            let diag = Diag::new(Code::ResultType, result.span, text);
+            let diag = Diag::new(Code::ResultType, result.span, text)
+                .secondary(ast.ret.span, "declared here");
             self.errors
-                .push(diag.secondary(ast.ret.span, "declared here"));
+                .push(diag.help("several results are a tuple on both sides: `(y, z)`"));
             return None;
         }
         let mut out = Some(Vec::new());

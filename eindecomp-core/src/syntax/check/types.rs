@@ -99,7 +99,8 @@ impl DimScope {
             Some(n) if n >= 1 => {}
             Some(n) => {
                 let text = format!("a divisor must be at least 1, but this one is {n}");
-                errors.push(Diag::new(Code::Extent, span, text));
+                let diag = Diag::new(Code::Extent, span, text);
+                errors.push(diag.help("integer `/` and `%` round down"));
                 return None;
             }
             None => self.implicit.push(Clause {
@@ -277,8 +278,9 @@ pub(super) fn items(program: &ast::Program, declared: &Declared<'_>, out: &mut C
     for (name, structure) in &declared.structs {
         if contains_itself(name, structure, &declared.structs, &mut BTreeSet::new()) {
             let text = format!("struct `{name}` contains itself");
+            let diag = Diag::new(Code::Recursion, structure.head.name.span, text);
             out.errors
-                .push(Diag::new(Code::Recursion, structure.head.name.span, text));
+                .push(diag.help("several of a struct are an array: `[…; 4]`"));
         } else if let Some(s) = resolve_struct(structure, declared, &mut out.errors) {
             out.structs.push(s);
         }
@@ -471,7 +473,8 @@ pub(super) fn resolve(
             if count.as_const().is_none() && !scope.only_consts(&count) {
                 let text =
                     format!("the length of an array is a number or Rust const, not `{count}`");
-                errors.push(Diag::new(Code::Extent, length.span, text));
+                let diag = Diag::new(Code::Extent, length.span, text);
+                errors.push(diag.help("loops over it are unrolled when the program is compiled"));
                 return None;
             }
             Some(Type::Array(Box::new(element?), count))
@@ -522,7 +525,8 @@ pub(super) fn element_type(name: &Ident, errors: &mut Vec<Diag>) -> Option<DType
                 Code::OutOfScope,
                 name.span,
                 "complex numbers are outside the language",
-            ),
+            )
+            .help("keep real and imaginary parts in two tensors"),
             None => diag.help(format!("dtypes are `{}`", known.join("`, `"))),
         });
     }
@@ -541,7 +545,8 @@ pub(super) fn signature(
             ClauseKind::Define(name, value) => {
                 if scope.dims.contains(&name.name) || scope.defs.contains_key(&name.name) {
                     let text = format!("dim `{name}` is declared twice");
-                    errors.push(Diag::new(Code::Duplicate, name.span, text));
+                    let diag = Diag::new(Code::Duplicate, name.span, text);
+                    errors.push(diag.help("give one of them another name"));
                 } else if let Some(value) = scope.dim(value, errors) {
                     scope.defs.insert(name.name.clone(), value);
                 }
@@ -565,7 +570,9 @@ pub(super) fn signature(
     for clause in &clauses {
         if facts.refuted(&clause.left, clause.cmp, &clause.right) {
             let text = format!("`{clause}` can never hold");
-            errors.push(Diag::new(Code::ClauseFalse, clause.span, text));
+            let diag = Diag::new(Code::ClauseFalse, clause.span, text);
+            errors.push(diag.help("sizes are 0 or more, and fulfil the clauses before"));
+            continue;
         }
         facts.assume(&clause.left, clause.cmp, &clause.right);
     }
@@ -597,7 +604,8 @@ pub(super) fn signature(
                 span: ty.span,
             }),
             Some(_) => {
-                errors.push(Diag::new(Code::ResultType, ty.span, "a result is a tensor"));
+                let diag = Diag::new(Code::ResultType, ty.span, "a result is a tensor");
+                errors.push(diag.help("return the tensors in it, as a tuple"));
             }
             None => {}
         }

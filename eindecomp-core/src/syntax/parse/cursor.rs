@@ -197,7 +197,10 @@ impl Parser {
     pub(super) fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         if self.depth == MAX_DEPTH {
             let text = format!("this is nested over {MAX_DEPTH} levels deep");
-            return self.fail(Code::TooDeep, self.span(), text);
+            let diag = Diag::new(Code::TooDeep, self.span(), text);
+            return Err(Box::new(
+                diag.help("define the inner part by a `let` of its own"),
+            ));
         }
         self.depth += 1;
         let result = read(self);
@@ -210,7 +213,8 @@ impl Parser {
         self.operators += 1;
         if self.operators > MAX_OPERATORS {
             let text = format!("one statement has over {MAX_OPERATORS} operators");
-            return self.fail(Code::TooDeep, self.span(), text);
+            let diag = Diag::new(Code::TooDeep, self.span(), text);
+            return Err(Box::new(diag.help("make it several statements")));
         }
         Ok(())
     }
@@ -251,7 +255,8 @@ impl Parser {
         match self.peek() {
             Some(Tok::Ident(name)) if matches!(&**name, "inf" | "nan") => {
                 let text = format!("`{name}` is a value and cannot be {what}");
-                self.fail(Code::ReservedName, self.span(), text)
+                let diag = Diag::new(Code::ReservedName, self.span(), text);
+                Err(Box::new(diag.help("give it another name")))
             }
             Some(Tok::Ident(name)) if self.is_name_at(self.at) && **name != *"_" => {
                 let ident = Ident {

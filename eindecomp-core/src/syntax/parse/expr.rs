@@ -3,7 +3,7 @@
 use super::{Parse, Parser};
 use crate::ein::{self, ScalarFn};
 use crate::syntax::ast::{
-    BinaryOp, Expr, ExprKind, Lit, Outside, Path, Place, Reduce, ReduceBody, Sub, UnaryOp,
+    BinaryOp, Expr, ExprKind, Ident, Lit, Outside, Path, Place, Reduce, ReduceBody, Sub, UnaryOp,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names;
@@ -180,8 +180,8 @@ impl Parser {
         let start = self.span();
         let path = self.path("an expression")?;
         if self.is_open(Delim::Bracket) {
-            let name = path.as_ident().map(|name| name.as_str());
-            if name.is_some_and(is_builtin) {
+            let builtin = path.as_ident().filter(|name| is_builtin(name.as_str()));
+            if builtin.is_some_and(|name| !self.taken.contains(&name.name)) {
                 let body = |p: &mut Self| p.binary(PRODUCT).map(ReduceBody::Product);
                 return self.reduction(path, body);
             }
@@ -231,6 +231,13 @@ impl Parser {
             });
         }
         Ok(ExprKind::Name(place))
+    }
+
+    /// Notes that a name which is declared is an aggregation's.
+    pub(super) fn take(&mut self, name: &Ident) {
+        if is_builtin(name.as_str()) {
+            self.taken.push(name.name.clone());
+        }
     }
 
     /// An expression starts behind the brackets, so that they can only be meant as a reduction's.

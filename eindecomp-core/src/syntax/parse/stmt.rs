@@ -229,6 +229,7 @@ impl Parser {
         } else {
             vec![self.binding("a name")?]
         };
+        names.iter().for_each(|name| self.take(name));
         let indices = if self.is_open(Delim::Bracket) {
             self.at += 1;
             Some(self.list(Delim::Bracket, Self::left_index)?)

@@ -64,6 +64,7 @@ impl Parser {
     pub(super) fn param(&mut self) -> Parse<Param> {
         let attrs = self.attrs(AttrPlace::Param);
         let name = self.ident("a parameter")?;
+        self.take(&name);
         self.expect(":")?;
         Ok(Param {
             attrs,
