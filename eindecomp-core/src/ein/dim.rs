@@ -29,6 +29,9 @@ pub struct Dim {
     terms: BTreeMap<Vec<Atom>, i64>,
 }
 
+/// A polynomial with more symbols than this is no extent that anybody means.
+const MAX_SIZE: usize = 200;
+
 /// Why a dim has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -175,6 +178,46 @@ impl Dim {
             sum = &sum + &m.iter().fold(Dim::from(c), |p, a| &p * &of(a));
         }
         sum
+    }
+
+    /// [`Dim::substitute`], unless the result would be out of all proportion.
+    pub fn try_substitute(&self, of: &dyn Fn(&str) -> Option<Dim>) -> Option<Dim> {
+        self.try_map_atoms(&|atom| match atom {
+            Atom::Sym(s) => Some(of(s).unwrap_or_else(|| Dim::sym(s.clone()))),
+            Atom::Div(a, b) => Some(a.try_substitute(of)?.floor_div(&b.try_substitute(of)?)),
+            Atom::Rem(a, b) => Some(a.try_substitute(of)?.rem(&b.try_substitute(of)?)),
+        })
+    }
+
+    /// [`Dim::map_atoms`], unless the result would be out of all proportion.
+    pub fn try_map_atoms(&self, of: &dyn Fn(&Atom) -> Option<Dim>) -> Option<Dim> {
+        let mut sum = Dim::default();
+        for (m, &c) in &self.terms {
+            let product = m.iter().try_fold(Dim::from(c), |p, a| p.try_mul(&of(a)?))?;
+            sum = &sum + &product;
+        }
+        (sum.size() <= MAX_SIZE).then_some(sum)
+    }
+
+    /// The product, unless it would be out of all proportion.
+    pub fn try_mul(&self, other: &Dim) -> Option<Dim> {
+        let (a, b) = (self.terms.len().max(1), other.terms.len().max(1));
+        let size = b * self.size() + a * other.size();
+        (size <= MAX_SIZE).then(|| self * other)
+    }
+
+    /// The product of `dims`, unless it would be out of all proportion; 1 for none.
+    pub fn try_product<'a>(dims: impl IntoIterator<Item = &'a Dim>) -> Option<Dim> {
+        dims.into_iter().try_fold(Dim::from(1), |p, d| p.try_mul(d))
+    }
+
+    /// Symbols in it, each as often as it stands there.
+    fn size(&self) -> usize {
+        let atom = |atom: &Atom| match atom {
+            Atom::Sym(_) => 1,
+            Atom::Div(a, b) | Atom::Rem(a, b) => 1 + a.size() + b.size(),
+        };
+        self.terms.keys().flatten().map(atom).sum()
     }
 
     /// The value under `env`.

@@ -13,6 +13,7 @@ use super::tree::{
     Argument, Block, Call, Callee, Clause, Expr, ExprKind, ForeignCall, Origin, ParamRole, Stmt,
     TensorType, Type, VarId,
 };
+use super::types::too_long;
 use crate::ein::dim::Atom;
 use crate::ein::{Dim, ScalarFn};
 use crate::syntax::ast::{self, CmpOp, Ident, Pattern, RType};
@@ -368,7 +369,11 @@ impl BodyCx<'_> {
         let dims = self.solve_dims(&callee, &types, &spans, path)?;
         let of = |s: &str| dims.get(s).cloned();
         for clause in &callee.clauses {
-            let (left, right) = (clause.left.substitute(&of), clause.right.substitute(&of));
+            let sides = [&clause.left, &clause.right].map(|side| side.try_substitute(&of));
+            let [Some(left), Some(right)] = sides else {
+                self.errors.push(too_long(path.span));
+                return None;
+            };
             if self.facts.holds(&left, clause.cmp, &right) {
                 continue;
             }
@@ -402,8 +407,12 @@ impl BodyCx<'_> {
         let results = callee
             .results
             .iter()
-            .map(|r| r.ty.substitute(&dims))
-            .collect();
+            .map(|r| r.ty.try_substitute(&dims))
+            .collect::<Option<Vec<Type>>>();
+        let Some(results) = results else {
+            self.errors.push(too_long(path.span));
+            return None;
+        };
         let arguments = made.into_iter().map(|(argument, _)| argument).collect();
         let made = match self.is_local(name) {
             true => Callee::Local {
@@ -611,7 +620,10 @@ impl BodyCx<'_> {
         let of = |s: &str| dims.get(s).cloned();
         let mut wrong = false;
         for (axis, actual, what, span, place) in &pairs {
-            let expected = axis.substitute(&of);
+            let Some(expected) = axis.try_substitute(&of) else {
+                self.errors.push(too_long(path.span));
+                return None;
+            };
             let known = axis.as_symbol().is_some() || axis.to_string() == expected.to_string();
             let shown = match known {
                 true => format!("`{expected}`"),
@@ -677,7 +689,7 @@ pub(crate) fn solve_linear(
         return None;
     }
     let of = |s: &str| dims.get(s).cloned();
-    let (slope, rest) = (slope.substitute(&of), rest.substitute(&of));
+    let (slope, rest) = (slope.try_substitute(&of)?, rest.try_substitute(&of)?);
     (slope.as_const() != Some(0)).then(|| (symbol.clone(), (actual - &rest).floor_div(&slope)))
 }
 

@@ -9,6 +9,7 @@ use super::fixes::{pad, range, swap};
 use super::prove::{Equality, Facts};
 use super::ranges::{index_facts, poly};
 use super::tree::{Clause, Expr, Index, IndexId, Origin};
+use super::types::too_long;
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -136,12 +137,12 @@ pub(super) fn solve(
                 continue;
             }
             let others = read.members.iter().filter(|m| **m != last);
-            let product = Dim::product(
-                others
-                    .filter_map(|m| known[m.at()].as_ref())
-                    .map(|s| &s.extent),
-            );
-            match quotient(cx, read, &decls, last, &product) {
+            let extents = others.filter_map(|m| known[m.at()].as_ref());
+            let product = Dim::try_product(extents.map(|s| &s.extent));
+            if product.is_none() {
+                cx.errors.push(too_long(read.span));
+            }
+            match product.and_then(|product| quotient(cx, read, &decls, last, &product)) {
                 Some(extent) => {
                     let text = format!("in `{}`", read.access);
                     known[last.at()] = Some(Source {
@@ -240,7 +241,7 @@ fn range_of(
         let mut largest = at - &step;
         for (name, source) in names.iter().zip(known) {
             let last = &source.as_ref()?.extent - &one;
-            largest = largest.substitute(&|s| (*s == **name).then(|| last.clone()));
+            largest = largest.try_substitute(&|s| (*s == **name).then(|| last.clone()))?;
         }
         let free = names.iter().all(|name| !largest.symbols().contains(name));
         free.then(|| &shifted.extent - &largest)
@@ -453,7 +454,11 @@ fn quotient_text(axis: &Dim, product: &Dim) -> String {
 
 /// The product of the members is the axis.
 fn check_merged(cx: &mut BodyCx<'_>, read: &MergedUse, indices: &[Index]) {
-    let product = Dim::product(read.members.iter().map(|m| &indices[m.at()].extent));
+    let members = read.members.iter().map(|m| &indices[m.at()].extent);
+    let Some(product) = Dim::try_product(members) else {
+        cx.errors.push(too_long(read.span));
+        return;
+    };
     let names: Vec<&str> = read
         .members
         .iter()

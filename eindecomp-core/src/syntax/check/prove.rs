@@ -83,20 +83,26 @@ impl Facts {
 
     fn define(&mut self, symbol: Arc<str>, value: Dim) {
         let of = |s: &str| (*s == *symbol).then(|| value.clone());
+        // What would be out of all proportion stays as it is, and proves less.
+        let put = |d: &Dim| d.try_substitute(&of).unwrap_or_else(|| d.clone());
         for known in self.defs.values_mut().chain(&mut self.nonneg) {
-            *known = known.substitute(&of);
+            *known = put(known);
         }
         for (a, b) in &mut self.divides {
-            (*a, *b) = (a.substitute(&of), b.substitute(&of));
+            (*a, *b) = (put(a), put(b));
         }
         self.defs.insert(symbol, value);
     }
 
     /// The canonical form under what is known.
     pub(super) fn normal(&self, d: &Dim) -> Dim {
-        let mut d = d.substitute(&|s| self.defs.get(s).cloned());
+        let put = d.try_substitute(&|s| self.defs.get(s).cloned());
+        let mut d = put.unwrap_or_else(|| d.clone());
         for _ in 0..4 {
-            let next = self.cancel(&d.map_atoms(&|atom| self.atom(atom)));
+            let Some(simpler) = d.try_map_atoms(&|atom| Some(self.atom(atom))) else {
+                break;
+            };
+            let next = self.cancel(&simpler);
             if next == d {
                 break;
             }

@@ -27,7 +27,7 @@ pub(super) fn poly(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
             match (*f, &args?[..]) {
                 (ScalarFn::ADD, [a, b]) => Some(a + b),
                 (ScalarFn::SUB, [a, b]) => Some(a - b),
-                (ScalarFn::MUL, [a, b]) => Some(a * b),
+                (ScalarFn::MUL, [a, b]) => a.try_mul(b),
                 (ScalarFn::NEG, [a]) => Some(-a),
                 (ScalarFn::DIV, [a, b]) => Some(a.floor_div(b)),
                 (ScalarFn::REM, [a, b]) => Some(a.rem(b)),
@@ -370,7 +370,7 @@ impl Walk<'_, '_> {
             } else {
                 &index.extent - &Dim::from(1)
             };
-            p = p.substitute(&|s| (*s == *index.name).then(|| end.clone()));
+            p = p.try_substitute(&|s| (*s == *index.name).then(|| end.clone()))?;
         }
         let free = self.names.iter().all(|name| !p.symbols().contains(name));
         free.then_some(p)

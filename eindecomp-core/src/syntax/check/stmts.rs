@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::body::BodyCx;
 use super::expr::StmtCx;
 use super::tree::{Index, IndexId, LoopVar, Statement, Stmt, TensorType, Type, VarId};
-use super::types::{element_type, extent, not_yet, reserved};
+use super::types::{element_type, extent, not_yet, reserved, too_long};
 use super::{extents, ranges};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::{
@@ -179,8 +179,12 @@ impl BodyCx<'_> {
         ranges::prove(self, &indices, &left, &mut value, &accesses)?;
         let axes = left
             .iter()
-            .map(|axis| Dim::product(axis.iter().map(|i: &IndexId| &indices[i.at()].extent)))
-            .collect();
+            .map(|axis| Dim::try_product(axis.iter().map(|i: &IndexId| &indices[i.at()].extent)))
+            .collect::<Option<_>>();
+        let Some(axes) = axes else {
+            self.errors.push(too_long(pat.span));
+            return None;
+        };
         let ty = TensorType {
             dtype: dtype.unwrap_or(value.dtype),
             axes,

@@ -109,3 +109,44 @@ fn deep_programs_do_not_exhaust_the_stack() {
         accepts(&source);
     }
 }
+
+/// Extents are polynomials; products of sums and chains of calls must not blow them up.
+#[test]
+fn polynomials_that_blow_up_are_refused_in_time() {
+    let dims: Vec<String> = (0..20).map(|n| format!("D{n}")).collect();
+    let sum = format!("({})", dims.join(" + "));
+    let product = vec![&*sum; 12].join(" * ");
+    let generics: Vec<String> = dims.iter().map(|d| format!("dim {d}")).collect();
+    let generics = generics.join(", ");
+    let written = format!("fn f<{generics}>(x: f32[{product}]) -> f32 {{ let y[] = 1.0; y }}");
+    let mut chained = String::from("fn f0<dim N>(x: f32[N]) -> f32[N] { let y[n] = x[n]; y }\n");
+    for n in 1..40 {
+        let before = n - 1;
+        chained += &format!(
+            "fn f{n}<dim N>(x: f32[N]) -> f32[N * N] {{ let y[(a, b in N)] = x[a] * x[b]; y }}
+             fn g{n}<dim N>(x: f32[N]) -> f32[N] {{ let y = g{before}(x); let z = f{n}(y); x }}\n"
+        );
+    }
+    let defined: String = (0..40)
+        .map(|n| format!("A{n} == A{} * A{}, ", n + 1, n + 1))
+        .collect();
+    let names: Vec<String> = (0..41).map(|n| format!("dim A{n}")).collect();
+    let defined = format!(
+        "fn f<{}>(x: f32[A0]) -> f32[A40] where {defined} {{ let y[i] = x[i]; y }}",
+        names.join(", ")
+    );
+    let mut steps = String::new();
+    for n in 0..40 {
+        steps += &format!("let x{} = sq(x{n}); ", n + 1);
+    }
+    let looped = format!(
+        "fn sq<dim N>(x: f32[N]) -> f32[N * N] {{ let y[(a, b in N)] = x[a] * x[b]; y }}
+         fn f<dim N>(x0: f32[N]) -> f32[N] {{ {steps} x0 }}"
+    );
+    for source in [written, chained, defined, looped] {
+        let (program, _) = parse_text(&source);
+        let start = std::time::Instant::now();
+        check_program(&program);
+        assert!(start.elapsed().as_secs() < 30, "{source}");
+    }
+}

@@ -44,7 +44,7 @@ impl Checked {
     pub fn field_type(&self, ty: &StructType, field: &str) -> Option<Type> {
         let structure = self.structure(&ty.name)?;
         let field = structure.fields.iter().find(|f| f.name.as_str() == field)?;
-        Some(field.ty.substitute(&structure.bindings(&ty.args)))
+        field.ty.try_substitute(&structure.bindings(&ty.args))
     }
 }
 
@@ -224,6 +224,14 @@ impl Type {
             Type::Struct(s) => Some(s),
             Type::Array(element, _) => element.structure(),
         }
+    }
+
+    /// [`Type::substitute`], unless an extent would be out of all proportion.
+    pub fn try_substitute(&self, by: &BTreeMap<Arc<str>, Dim>) -> Option<Type> {
+        let of = |s: &str| by.get(s).cloned();
+        let fits = |dim: &Dim| dim.try_substitute(&of).is_some();
+        let fits = self.dims().into_iter().all(fits);
+        fits.then(|| self.substitute(by))
     }
 
     /// As a tensor.

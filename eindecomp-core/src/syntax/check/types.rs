@@ -31,6 +31,12 @@ pub(super) fn no_rest(span: Span, text: &str) -> Diag {
     ))
 }
 
+/// The refusal of a polynomial that is out of all proportion.
+pub(super) fn too_long(span: Span) -> Diag {
+    let text = "the extents here multiply out to hundreds of terms";
+    Diag::new(Code::TooDeep, span, text).help("give a factor a name of its own: `dim …`")
+}
+
 /// What extents are resolved in, and what comes out beside them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DimScope {
@@ -74,7 +80,13 @@ impl DimScope {
                 Some(match op {
                     DimOp::Add => &a + &b,
                     DimOp::Sub => &a - &b,
-                    DimOp::Mul => &a * &b,
+                    DimOp::Mul => match a.try_mul(&b) {
+                        Some(product) => product,
+                        None => {
+                            errors.push(too_long(dim.span));
+                            return None;
+                        }
+                    },
                     DimOp::Div | DimOp::Rem => {
                         self.divisor(&b, right.span, errors)?;
                         if *op == DimOp::Div {
