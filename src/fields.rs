@@ -9,6 +9,7 @@ use eindecomp_runtime::{Data, Element};
 use ndarray::Dimension;
 
 use crate::model::{Array, Tensors};
+use crate::source::Other;
 use crate::{Error, Graph, Tensor, WeightsFile};
 
 /// A place in a block's parameters, and what goes to or comes from the fields met on the way.
@@ -59,6 +60,10 @@ impl<S> Walker<S> {
 
 /// A struct of arrays.
 pub trait Fields {
+    /// The struct as other programs see it.
+    const STRUCT: Other;
+    /// The handles on its tensors.
+    type Handles<'g>: Handles<'g> + Copy;
     /// Moves every array into the tensors.
     fn pack(self, packer: &mut Packer<'_>);
     /// Takes every array from the file.

@@ -48,10 +48,12 @@ macro_rules! ein {
 pub mod __private {
     pub use crate::fields::{Args, Fields, Handles, Packer, Reader, host};
     pub use crate::message::{Message, error};
-    pub use crate::source::{Source, instance};
+    pub use crate::source::{Other, Source, instance};
     pub use eindecomp_core::graph::from_syntax::Arg;
-    pub use eindecomp_macros::ein;
+    pub use eindecomp_macros::{ein, link};
     pub use eindecomp_runtime::Element;
+    /// What is never read.
+    pub struct Unused;
     // Whatever the user's `core` and `std` are.
     pub extern crate core;
     pub extern crate std;

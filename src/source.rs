@@ -2,61 +2,124 @@
 //! check, when it is first used.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use eindecomp_core::ein::{DType, Value};
-use eindecomp_core::graph::NodeId;
 use eindecomp_core::graph::from_syntax::{
-    Arg, Consts, Context, Hosts, LowerError, NoForeign, append_block, block_graph_with,
+    Arg, Consts, Context, Foreign, Hosts, LowerError, append_block, block_graph_with,
 };
-use eindecomp_core::syntax::check::{Checked, check_program};
-use eindecomp_core::syntax::parse_text;
+use eindecomp_core::graph::{GraphBuilder, NodeId};
+use eindecomp_core::syntax::ast::{Item, Path};
+use eindecomp_core::syntax::check::{Checked, ForeignCall, Others, Signature, check_with};
+use eindecomp_core::syntax::{Diag, parse_text};
 
 use crate::Error;
 use crate::fields::{Args, Arguments};
 use crate::model::{Model, ModelGraph};
 
-/// A program: its text, and the values of the Rust consts in it.
+/// A program: its text, the values of the Rust consts in it, and what it uses of others.
 pub struct Source {
     text: &'static str,
     consts: &'static [(&'static str, i64)],
-    checked: OnceLock<Result<Checked, String>>,
+    others: &'static [(&'static str, Other)],
+    read: OnceLock<Result<Read, String>>,
 }
 
-impl Source {
-    /// The program of an `ein!`.
-    pub const fn new(text: &'static str, consts: &'static [(&'static str, i64)]) -> Source {
-        Source {
-            text,
+/// A block or struct of another program.
+#[derive(Clone, Copy)]
+pub struct Other {
+    /// A function, since a const cannot refer to what is filled in later.
+    source: fn() -> &'static Source,
+    name: &'static str,
+    /// The values of the consts in its signature.
+    consts: &'static [i64],
+}
+
+impl Other {
+    /// The block or struct `name` of `source`.
+    pub const fn new(
+        source: fn() -> &'static Source,
+        name: &'static str,
+        consts: &'static [i64],
+    ) -> Other {
+        Other {
+            source,
+            name,
             consts,
-            checked: OnceLock::new(),
         }
     }
 
-    fn checked(&self) -> Result<&Checked, String> {
-        let read = || {
-            let (program, mut errors) = parse_text(self.text);
-            let mut checked = check_program(&program);
-            errors.append(&mut checked.errors);
-            match errors.is_empty() {
-                true => Ok(checked),
-                false => Err(errors
-                    .iter()
-                    .map(|e| e.render(self.text).to_string())
-                    .collect()),
-            }
-        };
-        self.checked
-            .get_or_init(read)
-            .as_ref()
-            .map_err(String::clone)
+    /// The value of a const in its signature.
+    pub const fn value(self, at: usize) -> i64 {
+        self.consts[at]
+    }
+}
+
+/// A program that has been read.
+struct Read {
+    checked: Checked,
+    consts: Consts,
+}
+
+/// The blocks being appended, from the outside in.
+type Stack = Vec<(*const Source, Arc<str>)>;
+
+impl Source {
+    /// The program of an `ein!`; what it uses of others goes by the path that it is mentioned by.
+    pub const fn new(
+        text: &'static str,
+        consts: &'static [(&'static str, i64)],
+        others: &'static [(&'static str, Other)],
+    ) -> Source {
+        Source {
+            text,
+            consts,
+            others,
+            read: OnceLock::new(),
+        }
     }
 
-    fn consts(&self) -> Consts {
-        self.consts
+    fn read(&self) -> Result<&Read, String> {
+        let read = self.read.get_or_init(|| self.read_once());
+        read.as_ref().map_err(String::clone)
+    }
+
+    fn read_once(&self) -> Result<Read, String> {
+        let (program, mut errors) = parse_text(self.text);
+        let (mut others, mut given) = (Others::unseen(), BTreeMap::new());
+        for (path, other) in self.others {
+            given.insert(*path, other.consts);
+            if let Some(signature) = (other.source)().structure(other.name) {
+                others.add(&Path::from_text(path), &signature, 0);
+            }
+        }
+        let mut checked = check_with(&program, &others);
+        errors.append(&mut checked.errors);
+        if !errors.is_empty() {
+            let text = |e: &Diag| e.render(self.text).to_string();
+            return Err(errors.iter().map(text).collect());
+        }
+        let own = self
+            .consts
             .iter()
-            .map(|&(name, value)| (name.into(), value))
-            .collect()
+            .map(|&(name, value)| (name.into(), value));
+        let theirs = others.const_places().filter_map(|(symbol, path, at)| {
+            let value = given.get(path)?.get(at)?;
+            Some((symbol.clone(), *value))
+        });
+        let consts = own.chain(theirs).collect();
+        Ok(Read { checked, consts })
+    }
+
+    /// A struct, as other programs see it.
+    fn structure(&self, name: &str) -> Option<Signature> {
+        let (program, _) = parse_text(self.text);
+        program.items.iter().find_map(|item| match item {
+            Item::Struct(s) if s.head.name.as_str() == name => {
+                Some(Signature::structure(s, &program))
+            }
+            _ => None,
+        })
     }
 
     /// The graph of a block as a program by itself.
@@ -65,8 +128,19 @@ impl Source {
             .iter()
             .map(|&(name, value)| (name.into(), value))
             .collect();
-        let graph = self.checked().and_then(|checked| {
-            self.with(&hosts, |context| block_graph_with(checked, block, context))
+        let graph = self.read().and_then(|read| {
+            let stack = vec![(std::ptr::from_ref(self), block.into())];
+            let mut calls = Calls {
+                source: self,
+                stack,
+            };
+            let mut context = Context {
+                consts: &read.consts,
+                hosts: &hosts,
+                foreign: &mut calls,
+                prefix: "",
+            };
+            block_graph_with(&read.checked, block, &mut context)
                 .map_err(|errors| texts(errors).join("\n"))
         });
         ModelGraph::new(graph.map_err(Error::Source))
@@ -89,27 +163,67 @@ impl Source {
         if poisoned && errors.is_empty() {
             return [None; N];
         }
-        let results = graph.build(|builder| {
-            if !errors.is_empty() {
-                return Err(errors);
-            }
-            let checked = self.checked().map_err(|e| vec![e])?;
-            // Host values are arguments like the others.
-            self.with(&Hosts::new(), |context| {
-                append_block(checked, block, context, builder, args, &BTreeMap::new())
-            })
-            .map_err(texts)
+        let results = graph.build(|builder| match errors.is_empty() {
+            true => self.append(block, "", Stack::new(), builder, args),
+            false => Err(errors),
         });
         let mut results = results.into_iter().flatten();
         std::array::from_fn(|_| results.next())
     }
 
-    fn with<T>(&self, hosts: &Hosts, build: impl FnOnce(&mut Context<'_>) -> T) -> T {
-        build(&mut Context {
-            consts: &self.consts(),
-            hosts,
-            foreign: &mut NoForeign,
-        })
+    /// Appends a block; `stack` holds those that it is called by.
+    fn append(
+        &self,
+        block: &str,
+        prefix: &str,
+        mut stack: Stack,
+        builder: &mut GraphBuilder,
+        args: &[Arg],
+    ) -> Result<Vec<NodeId>, Vec<String>> {
+        let frame = (std::ptr::from_ref(self), block.into());
+        if stack.contains(&frame) {
+            return Err(vec![LowerError::Recursion(frame.1).to_string()]);
+        }
+        stack.push(frame);
+        let read = self.read().map_err(|e| vec![e])?;
+        let mut calls = Calls {
+            source: self,
+            stack,
+        };
+        let mut context = Context {
+            consts: &read.consts,
+            // Host values are arguments like the others.
+            hosts: &Hosts::new(),
+            foreign: &mut calls,
+            prefix,
+        };
+        let dims = BTreeMap::new();
+        append_block(&read.checked, block, &mut context, builder, args, &dims).map_err(texts)
+    }
+}
+
+/// The calls that a program makes of others.
+struct Calls<'a> {
+    source: &'a Source,
+    stack: Stack,
+}
+
+impl Foreign for Calls<'_> {
+    fn call(
+        &mut self,
+        call: &ForeignCall,
+        prefix: &str,
+        builder: &mut GraphBuilder,
+        args: &[Arg],
+    ) -> Result<Vec<NodeId>, Vec<LowerError>> {
+        let path = call.path.to_string();
+        let mut others = self.source.others.iter();
+        let Some((_, other)) = others.find(|(name, _)| *name == path) else {
+            return Err(vec![LowerError::NoBlock(path.into())]);
+        };
+        let source = (other.source)();
+        let made = source.append(other.name, prefix, self.stack.clone(), builder, args);
+        made.map_err(|errors| errors.into_iter().map(LowerError::Other).collect())
     }
 }
 

@@ -8,25 +8,36 @@ mod structure;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use eindecomp_core::syntax::Code;
 use eindecomp_core::syntax::ast::{Item, Path, Program};
-use eindecomp_core::syntax::check::Checked;
+use eindecomp_core::syntax::check::{Checked, Mentions, Paths};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::rust;
 use crate::shape::Structs;
 use crate::tokens::Source;
+use crate::{others, rust};
 
 /// What all items of one `ein!` share.
 struct Context<'a> {
     source: &'a Source,
+    tree: &'a Program,
+    checked: &'a Checked,
+    mentions: &'a Mentions<'a>,
+    /// Some block of the program calls itself.
+    recursive: bool,
     structs: Structs<'a>,
     /// The static that holds the program.
     program: Ident,
 }
 
 /// The items of a program.
-pub fn expand(source: &Source, program: &Program, checked: &Checked) -> TokenStream {
+pub fn expand(
+    source: &Source,
+    program: &Program,
+    checked: &Checked,
+    mentions: &Mentions,
+) -> TokenStream {
     let Some(first) = program.items.first() else {
         return TokenStream::new();
     };
@@ -38,7 +49,14 @@ pub fn expand(source: &Source, program: &Program, checked: &Checked) -> TokenStr
     let first = first.head().name.as_str().trim_start_matches("r#");
     let cx = Context {
         source,
-        structs: structs.collect(),
+        tree: program,
+        checked,
+        mentions,
+        recursive: checked.errors.iter().any(|d| d.code == Code::Recursion),
+        structs: Structs {
+            local: structs.collect(),
+            refused: checked.errors.iter().map(|diag| diag.primary).collect(),
+        },
         program: format_ident!("__EIN_{first}", span = Span::call_site()),
     };
     let mut names = BTreeSet::new();
@@ -53,25 +71,36 @@ pub fn expand(source: &Source, program: &Program, checked: &Checked) -> TokenStr
         Item::ScalarFn(_) | Item::Agg(_) | Item::Extern(_) => TokenStream::new(),
     });
     let items: TokenStream = items.collect();
-    let program = holder(&cx, program, checked);
+    let program = holder(&cx);
     quote!(#program #items)
 }
 
-/// The static that holds the program's text and the values of the Rust consts in it.
-fn holder(cx: &Context, program: &Program, checked: &Checked) -> TokenStream {
-    let name = &cx.program;
-    let text = program.to_string();
-    let e = cx.source.krate();
-    let consts = consts(checked).into_iter().map(|(text, path)| {
+/// The static that holds the program's text, the values of the Rust consts in it, and what it
+/// uses of other programs.
+fn holder(cx: &Context) -> TokenStream {
+    let (name, e) = (&cx.program, cx.source.krate());
+    let text = cx.tree.to_string();
+    // What depends on a struct that is not known yet has not been looked at.
+    let consts = match cx.mentions.structs.is_empty() {
+        true => consts(cx.checked),
+        false => by_text(&cx.mentions.consts),
+    };
+    let consts = consts.into_iter().map(|(text, path)| {
         let path = rust::path(cx.source, path);
         quote!((#text, { const VALUE: #e::__private::core::primitive::usize = #path; VALUE as #e::__private::core::primitive::i64 }))
     });
+    let others = others::values(cx.source, cx.mentions);
     quote! {
         #[doc(hidden)]
         #[allow(dead_code, non_upper_case_globals)]
         static #name: #e::__private::Source =
-            #e::__private::Source::new(#text, &[#(#consts),*]);
+            #e::__private::Source::new(#text, &[#(#consts),*], #others);
     }
+}
+
+fn by_text<'a>(paths: &'a Paths<'a>) -> BTreeMap<&'a str, &'a Path> {
+    let paths = paths.iter();
+    paths.map(|(text, path)| (&**text, *path)).collect()
 }
 
 /// Every Rust const of the program, by its text.

@@ -4,12 +4,14 @@
 
 mod expand;
 mod obligations;
+mod others;
 mod report;
 mod rust;
 mod shape;
 mod tokens;
 
-use eindecomp_core::syntax::{check, parse};
+use eindecomp_core::syntax::check::{self, Checked, Mentions, Others};
+use eindecomp_core::syntax::{ast, parse};
 use proc_macro2::{TokenStream, TokenTree};
 use quote::quote;
 
@@ -19,6 +21,12 @@ pub fn ein(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     run(input.into()).into()
 }
 
+/// The next step of a check of calls between programs, behind the macro of one that is called.
+#[proc_macro]
+pub fn link(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    others::link(input.into()).into()
+}
+
 fn run(input: TokenStream) -> TokenStream {
     let mut input = input.into_iter();
     let (Some(TokenTree::Ident(krate)), Some(TokenTree::Group(program))) =
@@ -26,27 +34,39 @@ fn run(input: TokenStream) -> TokenStream {
     else {
         return TokenStream::new();
     };
-    let (source, buffer, mut errors) = tokens::Source::read(krate, program.stream());
+    let tokens = program.stream();
+    let (source, buffer, errors) = tokens::Source::read(krate, tokens.clone());
     let (program, more) = parse(buffer);
-    errors.extend(more);
-    let mut checked = check::check_program(&program);
-    errors.append(&mut checked.errors);
-    errors.extend(report::foreign(&checked));
-    errors.sort_by_key(|diag| diag.primary);
-    let mut out = report::errors(&source, &errors);
-    if errors.is_empty() {
-        out.extend(report::warnings(&source, &checked));
+    let mut checked = check::check_with(&program, &Others::unseen());
+    checked.errors.extend(errors.into_iter().chain(more));
+    checked.errors.sort_by_key(|diag| diag.primary);
+    let mentions = mentioned(&program, &checked);
+    let mut out = report::errors(&source, &checked.errors);
+    if checked.errors.is_empty() {
+        // Otherwise not everything has been looked at yet.
+        if mentions.structs.is_empty() && mentions.blocks.is_empty() {
+            out.extend(report::warnings(&source, &checked));
+        }
         let consts = expand::consts(&checked);
         let value = |symbol: &str| {
             let path = rust::path(&source, consts.get(symbol)?);
             Some(quote!(((#path) as __ein::core::primitive::i64)))
         };
-        out.extend(obligations::obligations(&source, &checked, &value, &|_| {
-            true
-        }));
+        let all = |_: &_| true;
+        out.extend(obligations::obligations(&source, &checked, &value, &all));
     }
-    out.extend(expand::expand(&source, &program, &checked));
+    out.extend(expand::expand(&source, &program, &checked, &mentions));
+    out.extend(others::visit(&source, &mentions, tokens));
     out
+}
+
+/// What the program mentions of others, without what is refused already.
+fn mentioned<'a>(program: &'a ast::Program, checked: &Checked) -> Mentions<'a> {
+    let right = |path: &ast::Path| !checked.errors.iter().any(|e| e.primary == path.span);
+    let mut mentions = Mentions::of(program);
+    mentions.structs.retain(|_, path| right(path));
+    mentions.blocks.retain(|_, path| right(path));
+    mentions
 }
 
 #[cfg(test)]

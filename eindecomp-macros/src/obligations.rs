@@ -37,8 +37,7 @@ fn obligation(source: &Source, obligation: &Obligation, consts: &Consts) -> Opti
     let op = clause.cmp.symbol();
     let cmp: TokenStream = op.parse().ok()?;
     let text = format!("{}: {}: `{clause}` is", diag.code, diag.message);
-    let help = diag.help.iter().map(|help| format!("\nhelp: {help}"));
-    let more = format!("{}{}", help.collect::<String>(), report::docs(diag.code));
+    let more = report::helps(diag);
     let message = quote!(__ein::Message::sides(#text, LEFT, #op, RIGHT, #more));
     let fail = report::two_places(source, diag, message);
     let body = quote! {

@@ -1,11 +1,8 @@
 //! Errors as tokens that make rustc report them on the user's own tokens.
 
-use std::collections::BTreeMap;
-
-use eindecomp_core::syntax::ast::Path;
 use eindecomp_core::syntax::check::Checked;
-use eindecomp_core::syntax::{Code, Diag, Span};
-use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
+use eindecomp_core::syntax::{Diag, Span};
+use proc_macro2::{Delimiter, Group, Ident, Literal, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
 use crate::tokens::Source;
@@ -18,26 +15,21 @@ pub fn errors(source: &Source, diags: &[Diag]) -> TokenStream {
     diags.iter().map(one).collect()
 }
 
-/// The message as the compiler prints it behind `error: `: the code first, then the helps and
-/// where to read on.
+/// The message as the compiler prints it behind `error: `: the code first, then the helps.
 fn message(diag: &Diag) -> String {
     let Diag { code, message, .. } = diag;
-    let help: String = diag.helps().flat_map(|help| ["\nhelp: ", help]).collect();
-    format!("{code}: {message}{help}{}", docs(*code))
+    format!("{code}: {message}{}", helps(diag))
 }
 
-/// The line that names a code's page.
-pub fn docs(code: Code) -> String {
-    format!(
-        "
-docs: {}",
-        code.page()
-    )
+/// What to do, and where to read on, a line each.
+pub fn helps(diag: &Diag) -> String {
+    let helps: String = diag.helps().flat_map(|help| ["\nhelp: ", help]).collect();
+    format!("{helps}\ndocs: {}", diag.code.page())
 }
 
 fn error(source: &Source, diag: &Diag) -> TokenStream {
     let text = message(diag);
-    if diag.secondary.is_some() {
+    if has_two_places(source, diag) {
         let message = quote!(__ein::Message::new(#text));
         return failing(source, two_places(source, diag, message));
     }
@@ -46,6 +38,12 @@ fn error(source: &Source, diag: &Diag) -> TokenStream {
     let path = quote_spanned!(start=> ::core::compile_error);
     let text = quote_spanned!(end=> { #text });
     quote!(#path ! #text)
+}
+
+fn has_two_places(source: &Source, diag: &Diag) -> bool {
+    let hidden = |place| matches!(source.elsewhere(place), Some((_, None)));
+    let mut place = diag.secondary.iter().map(|(place, _)| *place);
+    place.any(|place| !hidden(place))
 }
 
 /// A const that fails where `body` does; in it, `__ein` is what stands behind the façade, so that
@@ -63,10 +61,20 @@ pub fn failing(source: &Source, body: TokenStream) -> TokenStream {
 
 /// A call that ends the evaluation with `message`, on the places of `diag`.
 pub fn two_places(source: &Source, diag: &Diag, message: TokenStream) -> TokenStream {
-    let fail = quote!(__ein::error);
+    let fail = failure(source, diag.primary);
     let Some((place, note)) = &diag.secondary else {
         return call(source, diag.primary, fail, message);
     };
+    match source.elsewhere(*place) {
+        Some((path, Some(at))) => {
+            let path = quote!(#path::declared_here);
+            let at = Literal::usize_unsuffixed(at);
+            return call(source, diag.primary, path, quote!(#at, #message));
+        }
+        // A struct's own program has no such function.
+        Some((_, None)) => return call(source, diag.primary, fail, message),
+        None => {}
+    }
     let (start, _) = source.ends(diag.primary);
     // The name shows in the compiler's note, so it is the note.
     let name = Ident::new(&snake(note), start);
@@ -75,11 +83,18 @@ pub fn two_places(source: &Source, diag: &Diag, message: TokenStream) -> TokenSt
     quote!(const fn #name(message: __ein::Message<'_>) { #body } #here)
 }
 
+/// What fails, as a path at `span`.
+pub fn failure(source: &Source, span: Span) -> TokenStream {
+    let (start, _) = source.ends(span);
+    quote_spanned!(start=> __ein::error)
+}
+
 /// `path(args)` whose ends stand on the ends of `span`.
-fn call(source: &Source, span: Span, path: TokenStream, args: TokenStream) -> TokenStream {
+pub fn call(source: &Source, span: Span, path: TokenStream, args: TokenStream) -> TokenStream {
     let (start, end) = source.ends(span);
     let path = path.into_iter().map(|mut tree| {
-        tree.set_span(start);
+        // What a name means stays, if another macro wrote it.
+        tree.set_span(start.resolved_at(tree.span()));
         tree
     });
     let mut args = Group::new(Delimiter::Parenthesis, args);
@@ -87,28 +102,16 @@ fn call(source: &Source, span: Span, path: TokenStream, args: TokenStream) -> To
     path.chain([TokenTree::from(args)]).collect()
 }
 
-/// The blocks called that stand in another `ein!`.
-pub fn foreign(checked: &Checked) -> Vec<Diag> {
-    // The instances of a block of any rank call at the same places.
-    let calls = checked.blocks.iter().flat_map(|block| &block.foreign);
-    let places: BTreeMap<Span, &Path> = calls.map(|call| (call.path.span, &call.path)).collect();
-    let refused = places.into_iter().map(|(span, path)| {
-        let text = format!(
-            "`{path}` is no block of this `ein!`, and calls of others are not supported yet"
-        );
-        Diag::new(Code::NotYet, span, text).help("put both blocks into one `ein!`")
-    });
-    refused.collect()
-}
-
-/// A variable on the user's token that nothing uses, of which rustc warns.
+/// A variable on the user's token that nothing uses, of which rustc warns. Its type is one that no
+/// const has: rustc would take the variable for a slip of the const's name.
 pub fn warnings(source: &Source, checked: &Checked) -> TokenStream {
+    let e = source.krate();
     let words = checked
         .warnings
         .iter()
         .filter_map(|warning| source.word(warning.span));
     words
-        .map(|word| quote!(const _: fn() = || { let #word = (); };))
+        .map(|word| quote!(const _: fn() = || { let #word = #e::__private::Unused; };))
         .collect()
 }
 

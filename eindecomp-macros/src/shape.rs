@@ -1,8 +1,9 @@
 //! What a parameter's type is in Rust, and how its values are walked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use eindecomp_core::ein::DType;
+use eindecomp_core::syntax::Span;
 use eindecomp_core::syntax::ast::{self, Attr, AttrKind, DimKind, DtypeClass, Generic, TypeKind};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident, quote};
@@ -18,8 +19,13 @@ macro_rules! local {
 }
 pub(crate) use local;
 
-/// The structs of one `ein!`, by name.
-pub type Structs<'a> = BTreeMap<&'a str, &'a ast::Struct>;
+/// The structs that a type may name.
+pub struct Structs<'a> {
+    /// Those of this `ein!`, by name.
+    pub local: BTreeMap<&'a str, &'a ast::Struct>,
+    /// Where something is wrong: what stands there is no struct of another.
+    pub refused: BTreeSet<Span>,
+}
 
 /// The dtype variables of a block: name and trait.
 pub type Variables<'a> = BTreeMap<&'a str, (&'a ast::Ident, DtypeClass)>;
@@ -81,8 +87,13 @@ pub enum Element<'a> {
 /// A type, as far as Rust sees it: extents are no part of it.
 #[derive(Clone)]
 pub enum Shape<'a> {
-    Tensor { dtype: Element<'a>, rank: Rank },
+    Tensor {
+        dtype: Element<'a>,
+        rank: Rank,
+    },
     Struct(&'a ast::Ident),
+    /// Of another `ein!`.
+    Other(&'a ast::Path),
     Array(Box<Shape<'a>>, &'a ast::Dim),
 }
 
@@ -111,10 +122,12 @@ impl<'a> Shape<'a> {
                 Some(Shape::Tensor { dtype, rank })
             }
             TypeKind::Struct { path, .. } => {
-                let name = path.as_ident()?;
-                structs
-                    .contains_key(name.as_str())
-                    .then_some(Shape::Struct(name))
+                let name = path.as_ident();
+                match name.filter(|name| structs.local.contains_key(name.as_str())) {
+                    Some(name) => Some(Shape::Struct(name)),
+                    None if structs.refused.contains(&path.span) => None,
+                    None => Some(Shape::Other(path)),
+                }
             }
             TypeKind::Array(element, length) => Some(Shape::Array(
                 Box::new(Shape::read(element, structs, variables)?),
@@ -123,19 +136,16 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The type of its values; `structure` gives the type of a struct.
-    pub fn data(
-        &self,
-        source: &Source,
-        structure: &dyn Fn(&ast::Ident) -> TokenStream,
-    ) -> TokenStream {
+    /// The type of its values; `structure` gives the type of a struct, which is one of the last
+    /// two kinds.
+    pub fn data(&self, source: &Source, structure: &dyn Fn(&Shape) -> TokenStream) -> TokenStream {
         let e = source.krate();
         match self {
             Shape::Tensor { dtype, rank } => {
                 let (element, rank) = (element(source, *dtype), rank.tokens());
                 quote!(#e::Array<#element, #rank>)
             }
-            Shape::Struct(name) => structure(name),
+            Shape::Struct(_) | Shape::Other(_) => structure(self),
             Shape::Array(element, _) => {
                 let element = element.data(source, structure);
                 quote!(#e::__private::std::vec::Vec<#element>)
@@ -155,6 +165,10 @@ impl<'a> Shape<'a> {
                 let name = handles_of(&rust::ident(source, name));
                 quote!(#name<'g>)
             }
+            Shape::Other(path) => {
+                let path = rust::path(source, path);
+                quote!(<#path as #e::__private::Fields>::Handles<'g>)
+            }
             Shape::Array(element, _) => {
                 let element = element.handles(source, life);
                 quote!(&#life [#element])
@@ -167,7 +181,9 @@ impl<'a> Shape<'a> {
         let e = source.krate();
         match self {
             Shape::Tensor { .. } => quote!(packer.tensor(#value)),
-            Shape::Struct(_) => quote!(#e::__private::Fields::pack(#value, packer)),
+            Shape::Struct(_) | Shape::Other(_) => {
+                quote!(#e::__private::Fields::pack(#value, packer))
+            }
             Shape::Array(element, _) => {
                 let each = element.pack(source, quote!(value));
                 quote!(packer.each(#value, |packer, value| #each))
@@ -183,7 +199,7 @@ impl<'a> Shape<'a> {
                 Some(name) => quote!(reader.named(#name)),
                 None => quote!(reader.tensor()),
             },
-            Shape::Struct(_) => quote!(#e::__private::Fields::take(reader)),
+            Shape::Struct(_) | Shape::Other(_) => quote!(#e::__private::Fields::take(reader)),
             Shape::Array(element, length) => {
                 let length = rust::extent(source, length);
                 let each = element.take(source, name);
@@ -197,7 +213,9 @@ impl<'a> Shape<'a> {
         let e = source.krate();
         match self {
             Shape::Tensor { .. } => local!(args.tensor(#value)),
-            Shape::Struct(_) => local!(#e::__private::Handles::give(#value, args)),
+            Shape::Struct(_) | Shape::Other(_) => {
+                local!(#e::__private::Handles::give(#value, args))
+            }
             Shape::Array(element, length) => {
                 let length = rust::extent(source, length);
                 let each = element.give(source, local!(value));
@@ -226,12 +244,24 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The names of the structs in it.
-    pub fn structure(&self) -> Option<&'a ast::Ident> {
+    /// The struct that it is made of.
+    pub fn structure(&self) -> Option<&Shape<'a>> {
         match self {
             Shape::Tensor { .. } => None,
-            Shape::Struct(name) => Some(name),
+            Shape::Struct(_) | Shape::Other(_) => Some(self),
             Shape::Array(element, _) => element.structure(),
+        }
+    }
+
+    /// A struct as Rust's type, where the `ein!` stands.
+    pub fn named(&self, source: &Source) -> TokenStream {
+        match self {
+            Shape::Struct(name) => {
+                let name = rust::ident(source, name);
+                quote!(#name)
+            }
+            Shape::Other(path) => rust::path(source, path),
+            _ => TokenStream::new(),
         }
     }
 }
@@ -339,8 +369,9 @@ pub fn to_a_tensor(shape: &Shape, structs: &Structs, source: &Source) -> Option<
         match shape {
             Shape::Tensor { .. } => Some(TokenStream::new()),
             // A struct deeper than there are structs contains itself: reported by the check.
-            Shape::Struct(name) if depth <= structs.len() => {
-                structs.get(name.as_str())?.fields.iter().find_map(|field| {
+            Shape::Struct(name) if depth <= structs.local.len() => {
+                let structure = structs.local.get(name.as_str())?;
+                structure.fields.iter().find_map(|field| {
                     let shape = Shape::read(&field.ty, structs, &Variables::new())?;
                     let rest = walk(&shape, structs, source, depth + 1)?;
                     let name = rust::ident(source, &field.name);

@@ -14,6 +14,20 @@ pub struct Source {
     krate: Ident,
     spans: Vec<proc_macro2::Span>,
     words: BTreeMap<u32, Ident>,
+    others: Vec<Elsewhere>,
+}
+
+/// The signature of another program's block or struct: a text whose spans stand behind those of
+/// the tokens.
+pub struct Elsewhere {
+    /// The first of its spans.
+    pub base: u32,
+    /// How many bytes it has.
+    pub length: u32,
+    /// The block or struct.
+    pub path: TokenStream,
+    /// What its program can show of it.
+    pub places: Vec<Span>,
 }
 
 impl Source {
@@ -33,6 +47,7 @@ impl Source {
             krate,
             spans,
             words,
+            others: Vec::new(),
         };
         (source, buffer, diags)
     }
@@ -41,6 +56,32 @@ impl Source {
     /// may mean something else where the user is.
     pub fn krate(&self) -> &Ident {
         &self.krate
+    }
+
+    /// Where the spans of one more signature may begin.
+    pub fn end(&self) -> u32 {
+        let last = self.others.last().map(|other| other.base + other.length);
+        last.unwrap_or(self.spans.len() as u32) + 1
+    }
+
+    /// Adds a signature.
+    pub fn add(&mut self, other: Elsewhere) {
+        self.others.push(other);
+    }
+
+    /// The block or struct of another program that `span` is in, and which of its places is
+    /// nearest; `None` in the place of the struct's number.
+    pub fn elsewhere(&self, span: Span) -> Option<(&TokenStream, Option<usize>)> {
+        let mut others = self.others.iter();
+        let other = others.find(|o| o.base <= span.start && span.start <= o.base + o.length)?;
+        let around = |place: &Span| place.start <= span.start && span.end <= place.end;
+        let places = other.places.iter().enumerate();
+        let nearest = places
+            .filter(|(_, place)| around(place))
+            .min_by_key(|(_, place)| place.end - place.start);
+        let block = !other.places.is_empty();
+        let name = block.then_some(0);
+        Some((&other.path, nearest.map(|(at, _)| at).or(name)))
     }
 
     /// The identifier that `span` starts with.

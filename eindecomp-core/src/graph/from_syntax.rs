@@ -44,13 +44,15 @@ pub enum Arg {
 
 /// Blocks that a program calls but does not contain.
 pub trait Foreign {
-    /// Appends the block at `call.path`, and gives its results in order.
+    /// Appends the block at `call.path`, `prefix` before the names of its statements, and gives
+    /// its results in order.
     ///
     /// # Errors
     /// Whatever keeps the block from being appended.
     fn call(
         &mut self,
         call: &ForeignCall,
+        prefix: &str,
         builder: &mut GraphBuilder,
         args: &[Arg],
     ) -> Result<Vec<NodeId>, Vec<LowerError>>;
@@ -64,6 +66,7 @@ impl Foreign for NoForeign {
     fn call(
         &mut self,
         call: &ForeignCall,
+        _: &str,
         _: &mut GraphBuilder,
         _: &[Arg],
     ) -> Result<Vec<NodeId>, Vec<LowerError>> {
@@ -79,6 +82,8 @@ pub struct Context<'a> {
     pub hosts: &'a Hosts,
     /// Blocks of other programs.
     pub foreign: &'a mut dyn Foreign,
+    /// Before the names of the statements.
+    pub prefix: &'a str,
 }
 
 impl EinGraph {
@@ -117,6 +122,7 @@ pub fn block_graph(
             consts,
             hosts,
             foreign,
+            prefix: "",
         },
     )
 }
@@ -144,9 +150,9 @@ pub fn block_graph_with(
         .iter()
         .map(|d| (d.clone(), Dim::sym(d.clone())))
         .collect();
-    let frame = Frame::new(block, dims, String::new());
+    let frame = Frame::new(block, dims, lower.context.prefix.to_owned());
     let args = lower.inputs(&frame).map_err(|e| vec![e])?;
-    let results = lower.block(block, frame.dims, args, String::new())?;
+    let results = lower.block(block, frame.dims, args, frame.prefix)?;
     let outputs = block.results.iter().zip(results);
     let named: Result<Vec<()>, GraphError> = outputs
         .map(|(result, node)| builder.output(result.name.clone(), node))
@@ -188,7 +194,8 @@ pub fn append_block(
         builder,
     };
     let dims = lower.solve(block, args, dims)?;
-    lower.block(block, dims, args.to_vec(), String::new())
+    let prefix = lower.context.prefix.to_owned();
+    lower.block(block, dims, args.to_vec(), prefix)
 }
 
 /// The program, if need be with the instance `name` of a block.
@@ -518,6 +525,12 @@ impl<'a> Lower<'a, '_> {
             })
             .collect();
         let args = args.unwrap_or_default();
+        let first = call.targets.iter().flatten().next();
+        let vars = frame.block.body.as_ref().map(|b| &b.vars);
+        let target = first
+            .zip(vars)
+            .map_or("_", |(var, vars)| &*vars[var.at()].name);
+        let prefix = format!("{}{target}.", frame.prefix);
         let results = match &call.callee {
             Callee::Local { name, dims } => {
                 let callee = find(self.program, name)?;
@@ -525,17 +538,12 @@ impl<'a> Lower<'a, '_> {
                     .iter()
                     .map(|(d, value)| (d.clone(), self.dim(frame, value)))
                     .collect();
-                let first = call.targets.iter().flatten().next();
-                let vars = frame.block.body.as_ref().map(|b| &b.vars);
-                let target = first
-                    .zip(vars)
-                    .map_or("_", |(var, vars)| &*vars[var.at()].name);
-                let prefix = format!("{}{target}.", frame.prefix);
                 self.block(callee, dims, args, prefix)?
             }
             Callee::Foreign(at) => {
                 let foreign = &frame.block.foreign[*at];
-                self.context.foreign.call(foreign, self.builder, &args)?
+                let others = &mut *self.context.foreign;
+                others.call(foreign, &prefix, self.builder, &args)?
             }
         };
         for (target, node) in call.targets.iter().zip(results) {

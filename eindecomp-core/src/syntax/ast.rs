@@ -44,6 +44,22 @@ pub struct Path {
 }
 
 impl Path {
+    /// The path that is written as `text`.
+    pub fn from_text(text: &str) -> Path {
+        let span = Span::default();
+        let global = text.starts_with("::");
+        let segments = text.trim_start_matches("::").split("::");
+        let segments = segments.map(|name| Ident {
+            name: name.trim().into(),
+            span,
+        });
+        Path {
+            global,
+            segments: segments.collect(),
+            span,
+        }
+    }
+
     /// The name, if the path is a single identifier.
     pub fn as_ident(&self) -> Option<&Ident> {
         match &self.segments[..] {

@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use eindecomp_core::syntax::ast::{self, AttrKind, Block, Generic};
-use proc_macro2::{Ident, Span, TokenStream};
+use eindecomp_core::syntax::ast::{self, AttrKind, Block, Generic, Item};
+use eindecomp_core::syntax::check;
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream};
 use quote::{format_ident, quote};
 
 use super::Context;
-use crate::rust;
 use crate::shape::{
     Member, Shape, Variables, element, local, once, parameter, to_a_tensor, variables,
 };
+use crate::{others, rust};
 
 /// A block with what its types are in Rust.
 struct Signature<'a> {
@@ -113,8 +114,134 @@ pub fn expand(cx: &Context, block: &Block) -> TokenStream {
         .generics
         .iter()
         .any(|generic| matches!(generic, Generic::Rest(_)));
-    let module = (!open).then(|| module(cx, block, &signature));
-    quote!(#function #module)
+    let seen = seen(cx, block, &signature);
+    let module = match open {
+        false => module(cx, block, &signature, &seen.inside),
+        true => hidden_module(&signature, &seen.inside),
+    };
+    let (before, after) = (seen.before, seen.outside);
+    quote!(#function #before #module #after)
+}
+
+/// What other programs see of a block: in its module, before it and behind it.
+struct Seen {
+    inside: TokenStream,
+    before: TokenStream,
+    outside: TokenStream,
+}
+
+fn seen(cx: &Context, block: &Block, signature: &Signature) -> Seen {
+    let (source, e) = (cx.source, cx.source.krate());
+    let Signature { name, cfgs, .. } = signature;
+    let known = check::signature_of(block, cx.checked);
+    let unique = others::macro_name(source, &block.head.name);
+    let before = others::signature_macro(source, &unique, &block.head.vis, cfgs, known.as_ref());
+    let vis = others::macro_vis(&block.head.vis);
+    let places = others::declared_here(source, block);
+    let mut body = Group::new(Delimiter::Brace, quote!(Called::BLOCK));
+    body.set_span(name.span());
+    let head = quote! {
+        #[doc(hidden)]
+        pub const fn EIN0039_this_block_calls_itself() -> #e::__private::Other
+    };
+    let head = rust::located(head, name.span());
+    let function = quote!(#head #body);
+    let inside = quote! {
+        #[doc(hidden)]
+        #[allow(unused_imports)]
+        #vis use #unique as __signature;
+        #[doc(hidden)]
+        #[allow(missing_debug_implementations)]
+        pub enum Called {}
+        #function
+        #places
+    };
+    let consts = match &known {
+        Some(known) => others::signature_consts(source, known),
+        None => quote!(&[]),
+    };
+    let params = signature.params.iter().enumerate();
+    let params = params.filter_map(|(at, param)| {
+        let ty = param.shape.structure()?.named(source);
+        let function = others::struct_of_param(at, Span::call_site());
+        Some(quote!(#[doc(hidden)] pub fn #function(_: #ty) {}))
+    });
+    let params: TokenStream = params.collect();
+    let params = (!params.is_empty()).then(|| {
+        quote! {
+            #cfgs
+            #[allow(dead_code, private_interfaces)]
+            impl #name::Called { #params }
+        }
+    });
+    let constant = constant(cx, block, signature, &consts);
+    let outside = quote!(#constant #params);
+    Seen {
+        inside,
+        before,
+        outside,
+    }
+}
+
+/// What stands for the block where it is called. It looks at the same of the blocks that this one
+/// calls: one that calls itself by way of other programs is a cycle, which rustc reports by the
+/// name of the function that leads here.
+fn constant(
+    cx: &Context,
+    block: &Block,
+    signature: &Signature,
+    consts: &TokenStream,
+) -> TokenStream {
+    let Signature {
+        name, text, cfgs, ..
+    } = signature;
+    let (e, program) = (cx.source.krate(), &cx.program);
+    let is_block = |path: &ast::Path| {
+        let text = path.to_string();
+        let mut local = cx.tree.items.iter();
+        let local = local.any(|i| matches!(i, Item::Block(b) if b.head.name.as_str() == text));
+        local || cx.mentions.blocks.contains_key(&text)
+    };
+    let called = check::called(block);
+    let called = called
+        .into_iter()
+        .filter(|path| !cx.recursive && is_block(path));
+    let called = called.map(|path| rust::path(cx.source, path));
+    let called: TokenStream = called
+        .map(|path| quote!(#path::EIN0039_this_block_calls_itself();))
+        .collect();
+    let at = name.span();
+    let braced = |tokens| {
+        let mut group = Group::new(Delimiter::Brace, tokens);
+        group.set_span(at);
+        group
+    };
+    let own = quote!(#e::__private::Other::new(|| &#program, #text, #consts));
+    let value = braced(quote!(#called #own));
+    let head = quote! {
+        #[doc(hidden)]
+        pub const BLOCK: #e::__private::Other =
+    };
+    let head = rust::located(head, at);
+    let body = braced(quote!(#head #value;));
+    let head = rust::located(quote!(impl #name::Called), at);
+    quote!(#cfgs #head #body)
+}
+
+/// The module of a block that is no program by itself.
+fn hidden_module(signature: &Signature, inside: &TokenStream) -> TokenStream {
+    let Signature {
+        name, vis, cfgs, ..
+    } = signature;
+    let keyword = rust::keyword("mod", name);
+    quote! {
+        #cfgs
+        #[doc(hidden)]
+        #[allow(dead_code, non_snake_case)]
+        #vis #keyword #name {
+            #inside
+        }
+    }
 }
 
 /// The function that appends the block to the graph of its arguments.
@@ -144,7 +271,11 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
             (Role::Host, Shape::Tensor { dtype, .. }) => element(source, *dtype),
             _ => param.shape.handles(source, &TokenStream::new()),
         };
-        rust::located(quote!(#name: #ty), name.span())
+        match param.shape {
+            Shape::Tensor { .. } => rust::located(quote!(#name: #ty), name.span()),
+            // A path is the user's own.
+            _ => quote!(#name: #ty),
+        }
     });
     let give = params.iter().map(|param| {
         let ident = &param.ident;
@@ -208,7 +339,7 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
 
 /// The module of the block as a program, and its impls outside of it: inside of a function, a
 /// module does not see what stands around it.
-fn module(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
+fn module(cx: &Context, block: &Block, signature: &Signature, hidden: &TokenStream) -> TokenStream {
     let Signature {
         name,
         text,
@@ -309,6 +440,7 @@ fn module(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
                 Model #turbofish::graph(#(#host_names),*)
             }
             #(#types)*
+            #hidden
         }
         #cfgs
         impl #bounds #name::Model #names {
@@ -389,8 +521,8 @@ fn record(
     let (block, kind) = (&signature.name, format_ident!("{kind}"));
     let idents = members.iter().map(|m| &m.ident);
     let types = members.iter().map(|m| {
-        m.shape.data(source, &|name| {
-            let name = rust::word(name.as_str(), Span::call_site());
+        m.shape.data(source, &|shape| {
+            let name = inner_name(shape);
             quote!(<Model #all as Structs>::#name)
         })
     });
@@ -484,16 +616,26 @@ fn outputs(cx: &Context, block: &Block, signature: &Signature) -> (Part, TokenSt
     (part, params)
 }
 
+/// What a struct is called among those of its module.
+fn inner_name(shape: &Shape) -> Ident {
+    let text = match shape {
+        Shape::Struct(name) => name.as_str().to_owned(),
+        Shape::Other(path) => path.to_string().replace("::", "_").replace("r#", ""),
+        _ => String::new(),
+    };
+    rust::word(&text, Span::call_site())
+}
+
 /// The structs that parameters are made of, as the module sees them: through a trait that is
 /// implemented outside of it.
 fn structs(cx: &Context, block: &Block, signature: &Signature) -> Part {
     let name = &signature.name;
     let (bounds, params) = signature.parameters(cx, block, |_| true);
-    let used: BTreeMap<&str, &ast::Ident> = signature
+    let used: BTreeMap<Ident, &Shape> = signature
         .params
         .iter()
         .filter_map(|param| param.shape.structure())
-        .map(|structure| (structure.as_str(), structure))
+        .map(|structure| (inner_name(structure), structure))
         .collect();
     if used.is_empty() {
         return Part {
@@ -501,13 +643,8 @@ fn structs(cx: &Context, block: &Block, signature: &Signature) -> Part {
             outside: Vec::new(),
         };
     }
-    let inner: Vec<_> = used
-        .keys()
-        .map(|text| rust::word(text, Span::call_site()))
-        .collect();
-    let outer = used
-        .values()
-        .map(|structure| rust::ident(cx.source, structure));
+    let inner: Vec<_> = used.keys().collect();
+    let outer = used.values().map(|structure| structure.named(cx.source));
     Part {
         inside: quote! {
             #[doc(hidden)]

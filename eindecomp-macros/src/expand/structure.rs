@@ -1,12 +1,13 @@
 //! A struct: its arrays, its handles, and how both are walked.
 
 use eindecomp_core::syntax::ast::Struct;
+use eindecomp_core::syntax::check::Signature;
 use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::Context;
-use crate::rust;
 use crate::shape::{Member, Variables, handles_of, local, once};
+use crate::{others, rust};
 
 pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
     let source = cx.source;
@@ -25,12 +26,9 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
     let idents: Vec<_> = fields.iter().map(|f| &f.ident).collect();
     let docs: Vec<_> = fields.iter().map(Member::docs).collect();
 
-    let data = fields.iter().map(|f| {
-        f.shape.data(source, &|name| {
-            let name = rust::ident(source, name);
-            quote!(#name)
-        })
-    });
+    let data = fields
+        .iter()
+        .map(|f| f.shape.data(source, &|shape| shape.named(source)));
     let pack = fields.iter().map(|f| f.pack(source));
     let take = fields.iter().map(|f| f.take(source));
 
@@ -55,7 +53,23 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
         }
     };
     let keyword = rust::keyword("struct", &name);
+    let right = cx.checked.structure(head.name.as_str()).is_some();
+    let signature = Signature::structure(structure, cx.tree);
+    let unique = others::macro_name(source, &head.name);
+    let known = right.then_some(&signature);
+    let hidden = others::signature_macro(source, &unique, &head.vis, &cfgs, known);
+    let consts = match right {
+        true => others::signature_consts(source, &signature),
+        false => quote!(&[]),
+    };
+    let (program, text) = (&cx.program, head.name.as_str());
     quote! {
+        #hidden
+        #cfgs
+        #[doc(hidden)]
+        #[allow(unused_imports)]
+        #vis use #unique as #name;
+
         #attrs
         #[derive(#e::__private::core::clone::Clone, #e::__private::core::fmt::Debug)]
         #[allow(dead_code, non_snake_case)]
@@ -64,6 +78,9 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
         #cfgs
         #[allow(unused_variables)]
         impl #e::__private::Fields for #name {
+            const STRUCT: #e::__private::Other =
+                #e::__private::Other::new(|| &#program, #text, #consts);
+            type Handles<'g> = #handles<'g>;
             fn pack(self, packer: &mut #e::__private::Packer<'_>) { #(#pack)* }
             fn take(reader: &mut #e::__private::Reader) -> Self { #name { #(#take,)* } }
         }

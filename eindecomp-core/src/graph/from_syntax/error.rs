@@ -92,6 +92,12 @@ pub enum LowerError {
     /// The length of an array or loop, which must be a number.
     #[error("`{0}` must be a number when the graph is built")]
     Length(Dim),
+    /// A block that calls itself by way of another program.
+    #[error("block `{0}` calls itself")]
+    Recursion(Arc<str>),
+    /// What keeps a block of another program from being appended.
+    #[error("{0}")]
+    Other(String),
     /// More than a graph can hold.
     #[error("the program unfolds to too many statements, or an array or loop is too long")]
     TooLarge,

@@ -337,6 +337,7 @@ fn a_block_is_appended_to_a_graph() {
         consts: &consts,
         hosts,
         foreign,
+        prefix: "",
     };
     let mut builder = GraphBuilder::new();
     let shape = vec![Dim::from(3), Dim::sym("N")];

@@ -379,14 +379,16 @@ impl BodyCx<'_> {
             }
             let difference = &left - &right;
             if clause.origin == Origin::Declared && !self.dims.only_consts(&difference) {
-                let text = format!(
-                    "block `{name}` needs `{clause}`, that is `{left} {} {right}`, which does not follow",
-                    clause.cmp.symbol()
-                );
+                let here = format!("{left} {} {right}", clause.cmp.symbol());
+                let that_is = match here == clause.to_string() {
+                    true => String::new(),
+                    false => format!(", that is `{here}`"),
+                };
+                let text =
+                    format!("block `{name}` needs `{clause}`{that_is}, which does not follow");
                 let diag = Diag::new(Code::CalleeClause, path.span, text)
                     .secondary(clause.span, "needed here");
-                let needed = format!("{left} {} {right}", clause.cmp.symbol());
-                let fix = self.add_clause(&needed, &[&left, &right]);
+                let fix = self.add_clause(&here, &[&left, &right]);
                 self.errors.push(diag.fixes(fix));
                 continue;
             }

@@ -26,11 +26,10 @@ pub struct Mentions<'a> {
 impl<'a> Mentions<'a> {
     /// Of a program.
     pub fn of(program: &'a Program) -> Mentions<'a> {
+        let items = program.items.iter().map(|i| i.head().name.as_str());
         let mut walk = Walk {
-            items: program
-                .items
-                .iter()
-                .map(|i| i.head().name.as_str())
+            items: items
+                .chain(program.lost.iter().map(|name| &**name))
                 .collect(),
             names: BTreeSet::new(),
             found: Mentions::default(),

@@ -149,8 +149,9 @@ fn callees_first<'a>(blocks: &[&'a ast::Block], errors: &mut Vec<Diag>) -> Vec<&
     let calls: Vec<Vec<usize>> = blocks
         .iter()
         .map(|block| {
-            let mut names = BTreeSet::new();
-            called(&block.stmts, &mut names);
+            let paths = called(block);
+            let names = paths.iter().filter_map(|path| path.as_ident());
+            let names: BTreeSet<&str> = names.map(|name| name.as_str()).collect();
             (0..blocks.len())
                 .filter(|&i| names.contains(blocks[i].head.name.as_str()))
                 .collect()
@@ -183,8 +184,25 @@ fn callees_first<'a>(blocks: &[&'a ast::Block], errors: &mut Vec<Diag>) -> Vec<&
     order.into_iter().map(|at| blocks[at]).collect()
 }
 
-/// Names of everything that statements call.
-fn called<'a>(stmts: &'a [ast::Stmt], names: &mut BTreeSet<&'a str>) {
+/// A block as other programs see it; `None` if its signature is wrong.
+pub fn signature_of(block: &ast::Block, checked: &Checked) -> Option<Signature> {
+    let name = block.head.name.as_str();
+    let mut blocks = checked.blocks.iter();
+    let right = blocks.any(|b| instance::base(b.name.as_str()) == name);
+    right.then(|| Signature::block(block, checked.block(name)))
+}
+
+/// Everything that a block calls, each once.
+pub fn called(block: &ast::Block) -> Vec<&ast::Path> {
+    let mut paths = Vec::new();
+    calls(&block.stmts, &mut paths);
+    paths.sort_by_key(|path| path.to_string());
+    paths.dedup_by_key(|path| path.to_string());
+    paths
+}
+
+/// Everything that statements call.
+fn calls<'a>(stmts: &'a [ast::Stmt], paths: &mut Vec<&'a ast::Path>) {
     for stmt in stmts {
         let path = match &stmt.kind {
             StmtKind::Let { value, .. } => match &value.kind {
@@ -193,12 +211,12 @@ fn called<'a>(stmts: &'a [ast::Stmt], names: &mut BTreeSet<&'a str>) {
             },
             StmtKind::Carry { path, .. } => path,
             StmtKind::For { body, .. } => {
-                called(body, names);
+                calls(body, paths);
                 continue;
             }
             StmtKind::Store { .. } | StmtKind::Error(_) => continue,
         };
-        names.extend(path.as_ident().map(|name| name.as_str()));
+        paths.push(path);
     }
 }
 

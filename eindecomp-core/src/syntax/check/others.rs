@@ -223,9 +223,43 @@ pub struct Signature {
     pub text: String,
     /// How many of its last clauses are implicit.
     pub implicit: usize,
+    /// The Rust consts in it, in the order in which [`Others::const_place`] counts them; empty for
+    /// one that was read.
+    pub consts: Vec<Path>,
 }
 
 impl Signature {
+    /// One that another program has written.
+    pub fn read(text: String, implicit: usize) -> Signature {
+        Signature {
+            text,
+            implicit,
+            consts: Vec::new(),
+        }
+    }
+
+    fn write(program: &Program, implicit: usize) -> Signature {
+        let consts = signature_consts(program).into_values().cloned();
+        Signature {
+            text: program.to_string(),
+            implicit,
+            consts: consts.collect(),
+        }
+    }
+
+    /// The places of a block's signature that an error may show, in an order that reading the
+    /// signature again does not change.
+    pub fn places(block: &ast::Block) -> Vec<Span> {
+        let mut places = vec![block.head.name.span];
+        for param in &block.params {
+            places.extend([param.name.span, param.ty.span]);
+            places.extend(types::dim_spans(&param.ty));
+        }
+        places.extend(block.ret.types.iter().map(|ty| ty.span));
+        places.extend(block.clauses.iter().map(|clause| clause.span));
+        places
+    }
+
     /// Of a block; `checked` is the same block after the check, if it is right so far.
     pub fn block(block: &ast::Block, checked: Option<&Block>) -> Signature {
         let mut bare = block.clone();
@@ -241,10 +275,11 @@ impl Signature {
         let implicit: Vec<ast::Clause> = clauses.filter_map(reread).collect();
         let count = implicit.len();
         bare.clauses.extend(implicit);
-        Signature {
-            text: Item::Block(bare).to_string(),
-            implicit: count,
-        }
+        let program = Program {
+            items: vec![Item::Block(bare)],
+            ..Program::default()
+        };
+        Signature::write(&program, count)
     }
 
     /// Of a struct of `program`.
@@ -273,15 +308,16 @@ impl Signature {
             }
             at += 1;
         }
-        let texts = items.into_iter().map(|mut structure| {
+        let items = items.into_iter().map(|mut structure| {
             structure.head.attrs.clear();
             structure.head.vis = ast::Vis::Private;
-            Item::Struct(structure).to_string()
+            Item::Struct(structure)
         });
-        Signature {
-            text: texts.collect(),
-            implicit: 0,
-        }
+        let program = Program {
+            items: items.collect(),
+            ..Program::default()
+        };
+        Signature::write(&program, 0)
     }
 }
 

@@ -641,7 +641,7 @@ pub(super) fn signature(
 }
 
 /// Where the extents of a type stand, from the outside in.
-fn dim_spans(ty: &ast::Type) -> Vec<Span> {
+pub(super) fn dim_spans(ty: &ast::Type) -> Vec<Span> {
     let spans = |dims: &[ast::Dim]| dims.iter().map(|dim| dim.span).collect();
     match &ty.kind {
         ast::TypeKind::Tensor { axes, .. } => spans(axes.as_deref().unwrap_or_default()),
