@@ -32,8 +32,9 @@ impl Sample {
 }
 
 /// The random graph number `seed`, of `statements` EinSums (at least 1). They read bare axes,
-/// diagonals, constants, shifted axes with a value outside, gathers; they merge axes; they join
-/// with `+ - * max min if`, and fold with `sum max min argmax argmin`, some of them filtered.
+/// diagonals, constants, shifted, strided and windowed axes with a value outside, periodic ones,
+/// quotients, gathers; they merge axes; they join with `+ - * max min if`, and fold with
+/// `sum max min argmax argmin`, some of them filtered.
 ///
 /// # Panics
 /// Never: what is made keeps the rules of [`EinGraph::verify`].
@@ -310,7 +311,19 @@ impl Maker {
                 continue;
             };
             let bare = Expr::Index(LabelId(label as u16));
-            index.push(match self.rng.below(12) {
+            let (extent, value) = self.axes[axis].clone();
+            index.push(match self.rng.below(15) {
+                12 => {
+                    outside = true;
+                    let other = Expr::Index(LabelId(self.rng.below(labels.len()) as u16));
+                    let window = Expr::call(ScalarFn::ADD, [bare, other]);
+                    Expr::call(ScalarFn::SUB, [window, Expr::int(1)])
+                }
+                13 if value > 0 => {
+                    let before = Expr::call(ScalarFn::SUB, [bare, Expr::int(1)]);
+                    Expr::call(ScalarFn::REM, [before, Expr::Dim(extent)])
+                }
+                14 => Expr::call(ScalarFn::DIV, [bare, Expr::int(2)]),
                 0 => {
                     outside = true;
                     Expr::call(ScalarFn::SUB, [bare, Expr::int(1)])
@@ -422,13 +435,14 @@ mod tests {
                 .unwrap_or_else(|e| panic!("seed {seed}: {e}\n{}", sample.graph));
             let text = sample.graph.to_string();
             for feature in [
-                "sum[", "argmax[", " where ", " else ", "if(", "[%", "=A, (", "clamp(",
+                "sum[", "argmax[", " where ", " else ", "if(", "[%", "=A, (", "clamp(", " % ",
+                " / 2",
             ] {
                 if text.contains(feature) {
                     features.insert(feature);
                 }
             }
         }
-        assert_eq!(features.len(), 8, "only {features:?} occur");
+        assert_eq!(features.len(), 10, "only {features:?} occur");
     }
 }
