@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::ein::access::{AccessMap, AxisAccess};
 use crate::ein::scalar::nan_max;
-use crate::ein::{Agg, DType, EinSum, Expr, Reduce, ScalarFn, Value};
+use crate::ein::{Agg, Aggregation, DType, EinSum, Expr, Reduce, ScalarFn, Value};
 use crate::graph::{BoundGraph, Op};
 
 /// A dense row-major tensor.
@@ -268,7 +268,40 @@ enum Code {
     Call(ScalarFn, Vec<Code>),
     Convert(DType, Box<Code>),
     If(Box<[Code; 3]>),
+    Fold(Box<Fold>),
 }
+
+/// A reduction.
+struct Fold {
+    way: Way,
+    /// Reduced labels, slow to fast.
+    labels: Vec<usize>,
+    filter: Option<Code>,
+    /// One, or the arguments of a record aggregation.
+    body: Vec<Code>,
+}
+
+/// How a reduction goes.
+enum Way {
+    LogSumExp,
+    Select(Agg),
+    Row(Agg, DType),
+    Record(Record),
+}
+
+/// A record aggregation; its codes read numbered values.
+struct Record {
+    args: Vec<DType>,
+    identity: Vec<Value>,
+    lift: Vec<Code>,
+    merge: Vec<Code>,
+    state: Vec<DType>,
+    finish: Code,
+    dtype: DType,
+}
+
+/// What a [`Code::Read`] reads.
+type Reads<'r> = dyn Fn(usize, &[i64]) -> Result<Value, Fault> + 'r;
 
 /// An access: where the element is.
 enum Place {
@@ -281,8 +314,7 @@ enum Place {
 struct Statement<'a> {
     extents: &'a [usize],
     reads: Vec<(&'a [Value], Place)>,
-    body: Code,
-    filter: Option<Code>,
+    value: Code,
     dtype: DType,
 }
 
@@ -314,8 +346,10 @@ impl<'a> Statement<'a> {
         Statement {
             extents,
             reads: e.operands.iter().map(read).collect(),
-            body: code(&e.body),
-            filter: e.reduce.as_ref().and_then(|r| r.filter.as_ref()).map(code),
+            value: match &e.reduce {
+                None => code(&e.body),
+                Some(r) => fold(r, &e.body, &dtypes, graph.slots()),
+            },
             dtype: e.dtype,
         }
     }
@@ -327,102 +361,15 @@ impl<'a> Statement<'a> {
         // The labels of the output come first, in its row-major order.
         let mut more = self.extents[..outer].iter().all(|&n| n > 0);
         while more {
-            let value = match &e.reduce {
-                None => self.eval(&self.body, &at)?,
-                Some(r) => self.reduce(r, outer, &mut at)?,
-            };
+            let value = self.eval(&self.value, &at)?;
             data.push(store(value, self.dtype));
             more = advance(&mut at[..outer], &self.extents[..outer]);
         }
         Ok(data)
     }
 
-    fn reduce(&self, r: &Reduce, outer: usize, at: &mut [i64]) -> Result<Value, Fault> {
-        match r.agg {
-            Agg::LOGSUMEXP => {
-                let mut max = f64::NEG_INFINITY;
-                self.points(outer, at, |x, _| max = nan_max(max, x.as_f64()))?;
-                if !max.is_finite() {
-                    return Ok(Value::Float(max));
-                }
-                let mut sum = 0.0;
-                self.points(outer, at, |x, _| sum += (x.as_f64() - max).exp())?;
-                Ok(Value::Float(max + sum.ln()))
-            }
-            agg if agg.row().selects => {
-                let mut best: Option<(Value, i64)> = None;
-                self.points(outer, at, |x, at| {
-                    let better = match (best, x) {
-                        (None, _) => true,
-                        (Some((Value::Int(b), _)), Value::Int(x)) if agg == Agg::ARGMIN => x < b,
-                        (Some((Value::Int(b), _)), Value::Int(x)) => x > b,
-                        (Some((b, _)), x) => agg.replaces(b.as_f64(), x.as_f64()),
-                    };
-                    if better {
-                        best = Some((x, at[outer]));
-                    }
-                })?;
-                Ok(Value::Int(best.map_or(-1, |b| b.1)))
-            }
-            agg => {
-                let mut total = agg.identity(r.acc);
-                self.points(outer, at, |x, _| {
-                    total = agg.combine(total, store(x, r.acc))
-                })?;
-                Ok(store(total, r.acc))
-            }
-        }
-    }
-
-    /// Calls `f` with the body at every point of the reduced labels that the filter lets through.
-    fn points(
-        &self,
-        outer: usize,
-        at: &mut [i64],
-        mut f: impl FnMut(Value, &[i64]),
-    ) -> Result<(), Fault> {
-        at[outer..].fill(0);
-        let mut more = self.extents[outer..].iter().all(|&n| n > 0);
-        while more {
-            let taken = match &self.filter {
-                Some(filter) => self.eval(filter, at)?.as_bool(),
-                None => true,
-            };
-            if taken {
-                f(self.eval(&self.body, at)?, at);
-            }
-            more = advance(&mut at[outer..], &self.extents[outer..]);
-        }
-        Ok(())
-    }
-
     fn eval(&self, code: &Code, at: &[i64]) -> Result<Value, Fault> {
-        match code {
-            Code::Read(n) => self.read(*n, at),
-            Code::Value(v) => Ok(*v),
-            Code::Index(l) => Ok(Value::Int(at[*l])),
-            Code::Convert(d, c) => Ok(store(self.eval(c, at)?, *d)),
-            Code::If(c) => {
-                let branch = if self.eval(&c[0], at)?.as_bool() {
-                    1
-                } else {
-                    2
-                };
-                self.eval(&c[branch], at)
-            }
-            Code::Call(f, args) => {
-                let mut values = [Value::Bool(false); 3];
-                for (value, arg) in values.iter_mut().zip(args) {
-                    *value = self.eval(arg, at)?;
-                    let left = value.as_bool();
-                    if (*f == ScalarFn::AND && !left) || (*f == ScalarFn::OR && left) {
-                        return Ok(Value::Bool(left));
-                    }
-                }
-                f.eval(&values[..args.len().min(3)])
-                    .ok_or(Fault::Undefined(f.name()))
-            }
-        }
+        eval(code, at, self.extents, &|n, at| self.read(n, at))
     }
 
     fn read(&self, operand: usize, at: &[i64]) -> Result<Value, Fault> {
@@ -448,6 +395,129 @@ impl<'a> Statement<'a> {
             }
         };
         Ok(data[offset as usize])
+    }
+}
+
+impl Fold {
+    fn value(&self, at: &[i64], extents: &[usize], reads: &Reads<'_>) -> Result<Value, Fault> {
+        let points = |f: &mut dyn FnMut(&[Value], &[i64]) -> Result<(), Fault>| {
+            self.points(at, extents, reads, f)
+        };
+        match &self.way {
+            Way::LogSumExp => {
+                let (mut max, mut sum) = (f64::NEG_INFINITY, 0.0);
+                points(&mut |x, _| {
+                    max = nan_max(max, x[0].as_f64());
+                    Ok(())
+                })?;
+                if !max.is_finite() {
+                    return Ok(Value::Float(max));
+                }
+                points(&mut |x, _| {
+                    sum += (x[0].as_f64() - max).exp();
+                    Ok(())
+                })?;
+                Ok(Value::Float(max + sum.ln()))
+            }
+            Way::Select(agg) => {
+                let mut best: Option<(Value, i64)> = None;
+                points(&mut |x, at| {
+                    let better = match (best, x[0]) {
+                        (None, _) => true,
+                        (Some((Value::Int(b), _)), Value::Int(x)) if *agg == Agg::ARGMIN => x < b,
+                        (Some((Value::Int(b), _)), Value::Int(x)) => x > b,
+                        (Some((b, _)), x) => agg.replaces(b.as_f64(), x.as_f64()),
+                    };
+                    if better {
+                        best = Some((x[0], at[self.labels[0]]));
+                    }
+                    Ok(())
+                })?;
+                Ok(Value::Int(best.map_or(-1, |b| b.1)))
+            }
+            Way::Row(agg, acc) => {
+                let mut total = agg.identity(*acc);
+                points(&mut |x, _| {
+                    total = agg.combine(total, store(x[0], *acc));
+                    Ok(())
+                })?;
+                Ok(store(total, *acc))
+            }
+            Way::Record(record) => {
+                let mut state = record.identity.clone();
+                points(&mut |x, _| {
+                    let args = x.iter().zip(&record.args).map(|(x, d)| store(*x, *d));
+                    let lifted = record.record(&record.lift, &args.collect::<Vec<_>>())?;
+                    state = record.record(&record.merge, &[&state[..], &lifted].concat())?;
+                    Ok(())
+                })?;
+                Ok(store(of_values(&record.finish, &state)?, record.dtype))
+            }
+        }
+    }
+
+    /// Calls `f` with the body at every point of the reduced labels that the filter lets through.
+    fn points(
+        &self,
+        at: &[i64],
+        extents: &[usize],
+        reads: &Reads<'_>,
+        f: &mut dyn FnMut(&[Value], &[i64]) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let extent: Vec<usize> = self.labels.iter().map(|&l| extents[l]).collect();
+        let (mut at, mut point) = (at.to_vec(), vec![0; self.labels.len()]);
+        let mut more = extent.iter().all(|&n| n > 0);
+        while more {
+            for (&l, &x) in self.labels.iter().zip(&point) {
+                at[l] = x;
+            }
+            let taken = match &self.filter {
+                Some(filter) => eval(filter, &at, extents, reads)?.as_bool(),
+                None => true,
+            };
+            if taken {
+                let body = self.body.iter().map(|b| eval(b, &at, extents, reads));
+                f(&body.collect::<Result<Vec<_>, _>>()?, &at)?;
+            }
+            more = advance(&mut point, &extent);
+        }
+        Ok(())
+    }
+}
+
+impl Record {
+    fn record(&self, codes: &[Code], values: &[Value]) -> Result<Vec<Value>, Fault> {
+        let component = |(code, d): (&Code, &DType)| Ok(store(of_values(code, values)?, *d));
+        codes.iter().zip(&self.state).map(component).collect()
+    }
+}
+
+/// A code over numbered values.
+fn of_values(code: &Code, values: &[Value]) -> Result<Value, Fault> {
+    eval(code, &[], &[], &|n, _| Ok(values[n]))
+}
+
+fn eval(code: &Code, at: &[i64], extents: &[usize], reads: &Reads<'_>) -> Result<Value, Fault> {
+    let eval = |code: &Code| eval(code, at, extents, reads);
+    match code {
+        Code::Read(n) => reads(*n, at),
+        Code::Value(v) => Ok(*v),
+        Code::Index(l) => Ok(Value::Int(at[*l])),
+        Code::Convert(d, c) => Ok(store(eval(c)?, *d)),
+        Code::If(c) => eval(if eval(&c[0])?.as_bool() { &c[1] } else { &c[2] }),
+        Code::Fold(fold) => fold.value(at, extents, reads),
+        Code::Call(f, args) => {
+            let mut values = [Value::Bool(false); 3];
+            for (value, arg) in values.iter_mut().zip(args) {
+                *value = eval(arg)?;
+                let left = value.as_bool();
+                if (*f == ScalarFn::AND && !left) || (*f == ScalarFn::OR && left) {
+                    return Ok(Value::Bool(left));
+                }
+            }
+            f.eval(&values[..args.len().min(3)])
+                .ok_or(Fault::Undefined(f.name()))
+        }
     }
 }
 
@@ -517,7 +587,40 @@ fn compile(e: &Expr, operands: &[DType], slots: &[Value]) -> Code {
             let branch = |x: &Expr| convert(common.filter(|_| dtype(x) != common), code(x));
             Code::If(Box::new([code(c), branch(a), branch(b)]))
         }
+        Expr::Fold(f) => fold(&f.reduce, &f.body, operands, slots),
+        // Only as the body of a reduction, which takes it apart.
+        Expr::Tuple(_) => Code::Value(Value::Bool(false)),
     }
+}
+
+fn fold(reduce: &Reduce, body: &Expr, operands: &[DType], slots: &[Value]) -> Code {
+    let code = |e: &Expr| compile(e, operands, slots);
+    let way = match &reduce.agg {
+        Aggregation::Row(Agg::LOGSUMEXP) => Way::LogSumExp,
+        Aggregation::Row(agg) if agg.row().selects => Way::Select(*agg),
+        Aggregation::Row(agg) => Way::Row(*agg, reduce.acc),
+        Aggregation::Record(r) => {
+            let state: Vec<DType> = r.state.iter().map(|c| c.dtype).collect();
+            let both = [&state[..], &state].concat();
+            let lift = r.state.iter().map(|c| compile(&c.lift, &r.args, &[]));
+            let merge = r.state.iter().map(|c| compile(&c.merge, &both, &[]));
+            Way::Record(Record {
+                args: r.args.clone(),
+                identity: r.state.iter().map(|c| c.identity).collect(),
+                lift: lift.collect(),
+                merge: merge.collect(),
+                finish: compile(&r.finish, &state, &[]),
+                dtype: r.dtype,
+                state,
+            })
+        }
+    };
+    Code::Fold(Box::new(Fold {
+        way,
+        labels: reduce.labels.iter().map(|l| l.at()).collect(),
+        filter: reduce.filter.as_ref().map(code),
+        body: body.arguments().iter().map(code).collect(),
+    }))
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ impl Sketch {
             labels: labels.collect(),
             out: out.chars().map(|c| vec![id(c)]).collect(),
             reduce: (!reduced.is_empty()).then_some(Reduce {
-                agg: Agg::SUM,
+                agg: Agg::SUM.into(),
                 labels: reduced,
                 acc: DType::F32,
                 filter: None,

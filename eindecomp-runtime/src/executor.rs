@@ -16,7 +16,7 @@ use eindecomp_core::graph::{BoundGraph, Role};
 use eindecomp_core::plan::layout::Region;
 use eindecomp_core::task::{BufferId, Task, TaskGraph, TaskKind};
 
-use crate::backend::cpu::{Kernel, Scratch, copy, fold};
+use crate::backend::cpu::{Kernel, Scratch, copy};
 use crate::error::RunError;
 use crate::storage::{MemoryMode, Storage, host_view, host_view_mut};
 use crate::tensor::Tensor;
@@ -525,7 +525,10 @@ impl Run<'_> {
                 ));
             }
             TaskKind::Kernel {
-                node, reads, write, ..
+                node,
+                reads,
+                writes,
+                ..
             } => {
                 let Some(kernel) = &kernels[node.at()] else {
                     return Ok(());
@@ -534,9 +537,10 @@ impl Run<'_> {
                     return Ok(());
                 };
                 let reads: Vec<_> = reads.iter().map(|&b| storage.view(b)).collect();
+                let writes: Vec<_> = writes.iter().map(|&b| storage.view_mut(b)).collect();
                 let slots: &[Value] = graph.slots();
                 kernel
-                    .run(tile, &reads, &storage.view_mut(*write), slots, scratch)
+                    .run(tile, &reads, &writes, slots, scratch)
                     .map_err(|source| RunError::Kernel {
                         statement: graph.node(*node).name.clone(),
                         tile: tile.to_string(),
@@ -571,13 +575,17 @@ impl Run<'_> {
                 dst,
                 region,
             } => {
+                let Some(kernel) = &kernels[node.at()] else {
+                    return Ok(());
+                };
                 let partials: Vec<_> = srcs.iter().map(|&b| storage.view(b)).collect();
-                let agg = graph
-                    .node(*node)
-                    .einsum()
-                    .and_then(|e| e.reduce.as_ref())
-                    .map(|r| r.agg);
-                fold(agg, &partials, &storage.view_mut(*dst), region);
+                kernel
+                    .fold(&partials, &storage.view_mut(*dst), region, scratch)
+                    .map_err(|source| RunError::Kernel {
+                        statement: graph.node(*node).name.clone(),
+                        tile: region.to_string(),
+                        source,
+                    })?;
             }
             TaskKind::Gather {
                 src,

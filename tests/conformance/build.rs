@@ -91,7 +91,8 @@ pub fn step(
     let mean = agg == "mean";
     let reduce = Reduce {
         agg: Agg::from_name(if mean { "sum" } else { &agg })
-            .ok_or(format!("no aggregation {agg}"))?,
+            .ok_or(format!("no aggregation {agg}"))?
+            .into(),
         labels: reduced,
         acc: dtype.default_accumulator(),
         filter: None,

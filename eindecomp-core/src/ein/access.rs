@@ -242,7 +242,8 @@ pub fn affine(e: &Expr) -> Option<(Vec<(LabelId, i64)>, i64)> {
 }
 
 /// Which labels of a bound EinSum may be split: all whose tiles make a box of the output. That
-/// leaves out the faster labels of a merged output axis, and what a selecting aggregation reduces.
+/// leaves out the faster labels of a merged output axis, what a selecting aggregation reduces, and
+/// the labels of inner folds.
 /// How operands are read does not matter: a tile reads the hull of its accesses.
 pub fn splittable(e: &EinSum) -> Vec<bool> {
     let mut ok = vec![true; e.labels.len()];
@@ -251,10 +252,13 @@ pub fn splittable(e: &EinSum) -> Vec<bool> {
             ok[l.at()] = false;
         }
     }
-    if let Some(r) = e.reduce.as_ref().filter(|r| !r.agg.row().splits) {
+    if let Some(r) = e.reduce.as_ref().filter(|r| !r.agg.splits()) {
         for l in &r.labels {
             ok[l.at()] = false;
         }
+    }
+    for (at, ok) in ok.iter_mut().enumerate() {
+        *ok &= !e.is_inner(LabelId(at as u16));
     }
     ok
 }

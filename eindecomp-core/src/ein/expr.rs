@@ -1,6 +1,6 @@
 //! Scalar expressions: the ⊗ of an EinSum, and the index expressions of its accesses.
 
-use super::{DType, Dim, LabelId, ScalarFn, Value};
+use super::{DType, Dim, LabelId, Reduce, ScalarFn, Value};
 
 /// A scalar expression over the operands and indices of one EinSum.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -21,6 +21,19 @@ pub enum Expr {
     Cast(DType, Box<Expr>),
     /// `if`, lazy: the branch not taken reads nothing.
     If(Box<Expr>, Box<Expr>, Box<Expr>),
+    /// The arguments of a record aggregation, as the whole body of what it reduces.
+    Tuple(Vec<Expr>),
+    /// A reduction inside an argument of a record aggregation, over labels of its own.
+    Fold(Box<Fold>),
+}
+
+/// An [`Expr::Fold`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Fold {
+    /// The ⊕.
+    pub reduce: Reduce,
+    /// What it reduces.
+    pub body: Expr,
 }
 
 impl Expr {
@@ -37,9 +50,10 @@ impl Expr {
     /// Direct sub-expressions.
     pub fn children(&self) -> Vec<&Expr> {
         match self {
-            Expr::Call(_, args) => args.iter().collect(),
+            Expr::Call(_, args) | Expr::Tuple(args) => args.iter().collect(),
             Expr::Cast(_, e) => vec![e],
             Expr::If(c, a, b) => vec![c, a, b],
+            Expr::Fold(f) => f.reduce.filter.iter().chain([&f.body]).collect(),
             _ => Vec::new(),
         }
     }
@@ -59,6 +73,12 @@ impl Expr {
             Expr::Cast(d, e) => Expr::Cast(d, Box::new(e.map(f))),
             Expr::If(c, a, b) => {
                 Expr::If(Box::new(c.map(f)), Box::new(a.map(f)), Box::new(b.map(f)))
+            }
+            Expr::Tuple(items) => Expr::Tuple(items.into_iter().map(|a| a.map(f)).collect()),
+            Expr::Fold(mut fold) => {
+                fold.reduce.filter = fold.reduce.filter.map(|e| e.map(f));
+                fold.body = fold.body.map(f);
+                Expr::Fold(fold)
             }
             leaf => leaf,
         };
@@ -81,6 +101,23 @@ impl Expr {
                 (c == DType::Bool).then_some(())?;
                 a.common(b)
             }
+            Expr::Tuple(_) => None,
+            Expr::Fold(f) => {
+                let fits = f
+                    .reduce
+                    .filter
+                    .iter()
+                    .all(|p| p.dtype(operands) == Some(DType::Bool));
+                f.reduce.result(&f.body, operands).filter(|_| fits)
+            }
+        }
+    }
+
+    /// The arguments of a record aggregation; any other body is its own only one.
+    pub fn arguments(&self) -> &[Expr] {
+        match self {
+            Expr::Tuple(items) => items,
+            other => std::slice::from_ref(other),
         }
     }
 }

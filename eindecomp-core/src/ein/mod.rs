@@ -13,6 +13,8 @@ mod cast;
 pub mod einsum;
 #[cfg(feature = "plan")]
 pub mod expr;
+#[cfg(feature = "plan")]
+pub mod record;
 
 pub use agg::Agg;
 pub use dim::Dim;
@@ -22,4 +24,6 @@ pub use scalar::ScalarFn;
 #[cfg(feature = "plan")]
 pub use einsum::{EinSum, EinSumError, EinSumSpec, Label, LabelId, Operand, Reduce};
 #[cfg(feature = "plan")]
-pub use expr::Expr;
+pub use expr::{Expr, Fold};
+#[cfg(feature = "plan")]
+pub use record::{Aggregation, Component, RecordAgg};

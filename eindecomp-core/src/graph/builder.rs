@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{Clause, EinGraph, Node, NodeId, Op, Output, Pin, Role};
-use crate::ein::{DType, Dim, EinSum, Expr, Value};
+use crate::ein::{Aggregation, DType, Dim, EinSum, Expr, Value};
 
 /// Why a node or a graph was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -324,21 +324,31 @@ pub(super) fn check(
             }
         }
     }
-    let body = dtype("body", &e.body)?;
     let result = match &e.reduce {
-        None => body,
+        None => dtype("body", &e.body)?,
         Some(r) => {
             if let Some(filter) = &r.filter {
                 expect("filter", dtype("filter", filter)?, DType::Bool)?;
             }
-            if r.agg.row().boolean {
-                expect("body", body, DType::Bool)?;
+            match &r.agg {
+                Aggregation::Row(agg) => {
+                    let body = dtype("body", &e.body)?;
+                    if agg.row().boolean {
+                        expect("body", body, DType::Bool)?;
+                    }
+                }
+                Aggregation::Record(record) => {
+                    let args = e.body.arguments();
+                    for (arg, wanted) in args.iter().zip(&record.args) {
+                        expect("argument", dtype("argument", arg)?, *wanted)?;
+                    }
+                }
             }
-            if r.agg.row().selects {
-                DType::I64
-            } else {
-                r.acc
-            }
+            let result = r.result(&e.body, &operand_dtype);
+            result.ok_or_else(|| GraphError::DType {
+                statement: statement(),
+                what: "reduction",
+            })?
         }
     };
     let storable = result == e.dtype

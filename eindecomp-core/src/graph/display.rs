@@ -15,15 +15,22 @@
 //! * An access with a value outside is `(%0[i + 1, j] else -inf)`; a gather is `%1[%0[b, s], d]`.
 //! * Literals are `0.5:f32`, integers without a type are i64; `{D / H}` is the value of an
 //!   extent; `if(c, a, b)` is lazy.
+//! * A record aggregation is defined before its use, and used as `&0[labels; result] (arguments)`:
+//!   `agg &0 "norm" (f32) { "s": f32 = 0.0 lift @0 * @0 merge @0 + @1 } finish f32 sqrt(@0)`. There
+//!   `@n` is argument n, component n of the first record or of the second after it, component n.
+//! * A reduction inside an argument is in parentheses: `(sum[e=E; f32] %0[e])`.
 //! * Operands are numbered as they are read, filter first. Where one is read twice or never, or in
 //!   another order, they are listed: `@0 * @0 of %0[i, j] -> …`.
 //! * Names that are no identifiers are quoted; a label that its name does not single out is `#n`.
 
 use std::fmt::{self, Display, Formatter, Write};
+use std::sync::Arc;
 
 use super::verify::is_identifier;
 use super::{EinGraph, Op, Pin, Role};
-use crate::ein::{DType, EinSum, Expr, LabelId, Operand, ScalarFn, Value};
+use crate::ein::{
+    Aggregation, DType, EinSum, Expr, Label, LabelId, Operand, RecordAgg, Reduce, ScalarFn, Value,
+};
 
 impl Role {
     /// Its keyword in dumps.
@@ -65,6 +72,19 @@ pub(super) fn dump(graph: &EinGraph, f: &mut dyn Write, names: bool) -> fmt::Res
             writeln!(f, "  clause {left} {cmp} {right} from {:?}", &*c.origin)?;
         }
     }
+    let records = records(graph);
+    for (at, record) in records.iter().enumerate() {
+        write!(f, "  agg &{at}{} ", name(&record.name))?;
+        let text = Writer {
+            labels: &[],
+            operands: &[],
+            records: &records,
+            names,
+            inline: false,
+        };
+        text.define(f, record)?;
+        writeln!(f)?;
+    }
     for (id, node) in graph.ids() {
         write!(f, "  {id}{} = ", name(&node.name))?;
         match &node.op {
@@ -72,7 +92,16 @@ pub(super) fn dump(graph: &EinGraph, f: &mut dyn Write, names: bool) -> fmt::Res
                 write!(f, "{} {}", role.keyword(), node.dtype)?;
                 list(f, "[", &node.shape, "]", |f, d| write!(f, "{d}"))?;
             }
-            Op::EinSum(e) => Statement { e, names }.write(f)?,
+            Op::EinSum(e) => {
+                let text = Writer {
+                    labels: &e.labels,
+                    operands: &e.operands,
+                    records: &records,
+                    names,
+                    inline: reads_in_order(e),
+                };
+                text.statement(f, e)?;
+            }
         }
         if names {
             for pin in &node.pins {
@@ -142,60 +171,119 @@ fn tighter(level: Level) -> Level {
     }
 }
 
-struct Statement<'a> {
-    e: &'a EinSum,
-    names: bool,
+/// The record aggregations of a graph, in the order of their first use.
+fn records(graph: &EinGraph) -> Vec<&Arc<RecordAgg>> {
+    let mut found: Vec<&Arc<RecordAgg>> = Vec::new();
+    for e in graph.nodes().iter().filter_map(|n| n.einsum()) {
+        let filter = e.reduce.as_ref().and_then(|r| r.filter.as_ref());
+        e.reduce.iter().for_each(|r| note(r, &mut found));
+        filter.into_iter().for_each(|e| inner(e, &mut found));
+        inner(&e.body, &mut found);
+    }
+    found
 }
 
-impl Statement<'_> {
-    fn write(&self, f: &mut dyn Write) -> fmt::Result {
-        let inline = self.reads_in_order();
-        if let Some(r) = &self.e.reduce {
-            list(f, &format!("{}[", r.agg), &r.labels, "", |f, l| {
-                self.declare(f, *l)
-            })?;
-            write!(f, "; {}", r.acc)?;
-            if let Some(filter) = &r.filter {
-                f.write_str(" where ")?;
-                self.expr(f, filter, Level::Or, inline)?;
+fn note<'a>(reduce: &'a Reduce, found: &mut Vec<&'a Arc<RecordAgg>>) {
+    if let Aggregation::Record(record) = &reduce.agg
+        && !found.contains(&record)
+    {
+        found.push(record);
+    }
+}
+
+fn inner<'a>(e: &'a Expr, found: &mut Vec<&'a Arc<RecordAgg>>) {
+    if let Expr::Fold(f) = e {
+        note(&f.reduce, found);
+    }
+    e.children().into_iter().for_each(|c| inner(c, found));
+}
+
+/// Is each operand read exactly once, and are they numbered in that order?
+fn reads_in_order(e: &EinSum) -> bool {
+    fn visit(e: &EinSum, x: &Expr, seen: &mut Vec<usize>) {
+        x.visit(&mut |x| {
+            if let Expr::Operand(n) = x {
+                if !seen.contains(n) {
+                    e.operands[*n].index.iter().for_each(|i| visit(e, i, seen));
+                }
+                seen.push(*n);
             }
-            f.write_str("] ")?;
+        });
+    }
+    let mut seen = Vec::new();
+    let filter = e.reduce.as_ref().and_then(|r| r.filter.as_ref());
+    for x in filter.into_iter().chain([&e.body]) {
+        visit(e, x, &mut seen);
+    }
+    seen.into_iter().eq(0..e.operands.len())
+}
+
+/// What an expression is written with.
+struct Writer<'a> {
+    labels: &'a [Label],
+    operands: &'a [Operand],
+    records: &'a [&'a Arc<RecordAgg>],
+    names: bool,
+    /// Operands stand where they are read.
+    inline: bool,
+}
+
+impl Writer<'_> {
+    fn statement(&self, f: &mut dyn Write, e: &EinSum) -> fmt::Result {
+        match &e.reduce {
+            Some(r) => self.reduction(f, r, &e.body)?,
+            None => self.expr(f, &e.body, Level::Or)?,
         }
-        self.expr(f, &self.e.body, Level::Or, inline)?;
-        if !inline {
-            list(f, " of ", &self.e.operands, "", |f, o| {
-                self.operand(f, o, inline)
-            })?;
+        if !self.inline {
+            list(f, " of ", &e.operands, "", |f, o| self.operand(f, o))?;
         }
-        write!(f, " -> {}", self.e.dtype)?;
-        list(f, "[", &self.e.out, "]", |f, axis| match axis.as_slice() {
+        write!(f, " -> {}", e.dtype)?;
+        list(f, "[", &e.out, "]", |f, axis| match axis.as_slice() {
             [l] => self.declare(f, *l),
             merged => list(f, "(", merged, ")", |f, l| self.declare(f, *l)),
         })
     }
 
-    /// Is each operand read exactly once, and are they numbered in that order?
-    fn reads_in_order(&self) -> bool {
-        fn visit(e: &EinSum, x: &Expr, seen: &mut Vec<usize>) {
-            x.visit(&mut |x| {
-                if let Expr::Operand(n) = x {
-                    if !seen.contains(n) {
-                        e.operands[*n].index.iter().for_each(|i| visit(e, i, seen));
-                    }
-                    seen.push(*n);
-                }
-            });
+    fn reduction(&self, f: &mut dyn Write, r: &Reduce, body: &Expr) -> fmt::Result {
+        match &r.agg {
+            Aggregation::Row(agg) => write!(f, "{agg}")?,
+            Aggregation::Record(record) => {
+                let at = self.records.iter().position(|known| *known == record);
+                write!(f, "&{}", at.unwrap_or_default())?;
+            }
         }
-        let mut seen = Vec::new();
-        let filter = self.e.reduce.as_ref().and_then(|r| r.filter.as_ref());
-        for x in filter.into_iter().chain([&self.e.body]) {
-            visit(self.e, x, &mut seen);
+        list(f, "[", &r.labels, "", |f, l| self.declare(f, *l))?;
+        write!(f, "; {}", r.acc)?;
+        if let Some(filter) = &r.filter {
+            f.write_str(" where ")?;
+            self.expr(f, filter, Level::Or)?;
         }
-        seen.into_iter().eq(0..self.e.operands.len())
+        f.write_str("] ")?;
+        match body {
+            Expr::Tuple(args) => list(f, "(", args, ")", |f, x| self.expr(f, x, Level::Or)),
+            body => self.expr(f, body, Level::Or),
+        }
+    }
+
+    /// The definition of a record aggregation.
+    fn define(&self, f: &mut dyn Write, record: &RecordAgg) -> fmt::Result {
+        list(f, "(", &record.args, ") { ", |f, d| write!(f, "{d}"))?;
+        for component in &record.state {
+            if self.names {
+                write!(f, "{:?}: ", &*component.name)?;
+            }
+            write!(f, "{} = {} lift ", component.dtype, component.identity)?;
+            self.expr(f, &component.lift, Level::Or)?;
+            f.write_str(" merge ")?;
+            self.expr(f, &component.merge, Level::Or)?;
+            f.write_str("; ")?;
+        }
+        write!(f, "}} finish {} ", record.dtype)?;
+        self.expr(f, &record.finish, Level::Or)
     }
 
     fn declare(&self, f: &mut dyn Write, l: LabelId) -> fmt::Result {
-        let label = &self.e.labels[l.at()];
+        let label = &self.labels[l.at()];
         match &*label.name {
             _ if !self.names => write!(f, "#{}", l.0)?,
             name if is_identifier(name) => f.write_str(name)?,
@@ -205,8 +293,8 @@ impl Statement<'_> {
     }
 
     fn label(&self, f: &mut dyn Write, l: LabelId) -> fmt::Result {
-        let name = &self.e.labels[l.at()].name;
-        let unique = self.e.labels.iter().filter(|o| o.name == *name).count() == 1;
+        let name = &self.labels[l.at()].name;
+        let unique = self.labels.iter().filter(|o| o.name == *name).count() == 1;
         if self.names && unique && is_identifier(name) && !RESERVED.contains(&&**name) {
             f.write_str(name)
         } else {
@@ -214,10 +302,10 @@ impl Statement<'_> {
         }
     }
 
-    fn operand(&self, f: &mut dyn Write, o: &Operand, inline: bool) -> fmt::Result {
+    fn operand(&self, f: &mut dyn Write, o: &Operand) -> fmt::Result {
         f.write_str(if o.otherwise.is_some() { "(" } else { "" })?;
         list(f, &format!("{}[", o.node), &o.index, "]", |f, x| {
-            self.expr(f, x, Level::Or, inline)
+            self.expr(f, x, Level::Or)
         })?;
         match o.otherwise {
             Some(v) => write!(f, " else {v})"),
@@ -226,7 +314,7 @@ impl Statement<'_> {
     }
 
     /// Writes `x`, in parentheses if it binds looser than `least`.
-    fn expr(&self, f: &mut dyn Write, x: &Expr, least: Level, inline: bool) -> fmt::Result {
+    fn expr(&self, f: &mut dyn Write, x: &Expr, least: Level) -> fmt::Result {
         let own = match x {
             Expr::Call(s, _) => level(*s),
             Expr::Cast(..) => Level::Cast,
@@ -234,16 +322,16 @@ impl Statement<'_> {
         };
         if own < least {
             f.write_str("(")?;
-            self.expr(f, x, Level::Or, inline)?;
+            self.expr(f, x, Level::Or)?;
             return f.write_str(")");
         }
         let args = |f: &mut dyn Write, name: &str, args: &[&Expr]| {
             list(f, &format!("{name}("), args, ")", |f, x| {
-                self.expr(f, x, Level::Or, inline)
+                self.expr(f, x, Level::Or)
             })
         };
         match x {
-            Expr::Operand(n) if inline => self.operand(f, &self.e.operands[*n], inline),
+            Expr::Operand(n) if self.inline => self.operand(f, &self.operands[*n]),
             Expr::Operand(n) => write!(f, "@{n}"),
             Expr::Const(v, d) => match (v, d) {
                 (Value::Int(_), DType::I64) => write!(f, "{v}"),
@@ -253,17 +341,23 @@ impl Statement<'_> {
             Expr::Index(l) => self.label(f, *l),
             Expr::Dim(d) => write!(f, "{{{d}}}"),
             Expr::Cast(d, x) => {
-                self.expr(f, x, Level::Cast, inline)?;
+                self.expr(f, x, Level::Cast)?;
                 write!(f, " as {d}")
             }
             Expr::If(c, a, b) => args(f, "if", &[c, a, b]),
+            Expr::Tuple(items) => args(f, "", &items.iter().collect::<Vec<_>>()),
+            Expr::Fold(fold) => {
+                f.write_str("(")?;
+                self.reduction(f, &fold.reduce, &fold.body)?;
+                f.write_str(")")
+            }
             Expr::Call(s, operands) => match (s.row().symbol, operands.as_slice()) {
                 (Some(symbol), [x]) => {
                     f.write_str(symbol)?;
                     match x {
                         // `-1` is a literal; the negation of 1 is `-(1)`.
                         Expr::Const(..) => args(f, "", &[x]),
-                        _ => self.expr(f, x, Level::Unary, inline),
+                        _ => self.expr(f, x, Level::Unary),
                     }
                 }
                 (Some(symbol), [x, y]) => {
@@ -272,9 +366,9 @@ impl Statement<'_> {
                     } else {
                         own
                     };
-                    self.expr(f, x, left, inline)?;
+                    self.expr(f, x, left)?;
                     write!(f, " {symbol} ")?;
-                    self.expr(f, y, tighter(own), inline)
+                    self.expr(f, y, tighter(own))
                 }
                 (_, operands) => args(f, s.name(), &operands.iter().collect::<Vec<_>>()),
             },

@@ -190,7 +190,7 @@ impl GraphBuilder {
                 .collect(),
             out: out.iter().map(|key| vec![label(key)]).collect(),
             reduce: (!reduced.is_empty()).then(|| Reduce {
-                agg: Agg::SUM,
+                agg: Agg::SUM.into(),
                 labels: reduced.iter().map(label).collect(),
                 acc: dtype.default_accumulator(),
                 filter: None,

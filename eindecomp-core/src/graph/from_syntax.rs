@@ -5,10 +5,12 @@
 //! * [`append_block`]: the block on tensors of a graph under construction.
 
 mod error;
+mod record;
 mod solve;
 mod statement;
 
 pub use error::{LowerError, TextError};
+pub use record::is_softmax_sum;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -463,6 +465,12 @@ impl<'a> Lower<'a, '_> {
                 Stmt::Tensor(s) => {
                     let node = self.statement(frame, s).map_err(|e| vec![e])?;
                     frame.vars[s.target.at()] = Some(Arg::Tensor(node));
+                }
+                Stmt::Tensors(all) => {
+                    for s in all {
+                        let node = self.statement(frame, s).map_err(|e| vec![e])?;
+                        frame.vars[s.target.at()] = Some(Arg::Tensor(node));
+                    }
                 }
                 Stmt::Alias { target, value } => {
                     frame.vars[target.at()] = self.place(frame, value);

@@ -9,7 +9,7 @@ pub(super) enum Token {
     /// Digits, with a fraction or an exponent if it is a float.
     Number(String),
     Text(String),
-    /// `%0`, `@0`, `$0`, `#0`.
+    /// `%0`, `@0`, `$0`, `#0`, `&0`.
     Ref(char, u32),
     Punct(&'static str),
     End,
@@ -85,7 +85,7 @@ fn token(s: &str) -> Result<Option<(Token, usize)>, ParseErrorKind> {
         }
         return Ok(Some((Token::Number(s[..end].into()), end)));
     }
-    if "%@$#".contains(first) {
+    if "%@$#&".contains(first) {
         let number = &s[1..1 + digits(&s[1..])];
         if !number.is_empty() {
             let n = number.parse().map_err(|_| ParseErrorKind::Number)?;

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use super::lex::{Place, Token, tokens};
 use super::{Clause, Cmp, EinGraph, GraphBuilder, GraphError, NodeId, Pin, Role};
 use crate::ein::einsum::{EinSumError, EinSumSpec};
-use crate::ein::{Agg, DType, EinSum, Label, LabelId, Operand, Reduce};
+use crate::ein::{
+    Agg, Aggregation, Component, DType, EinSum, Expr, Label, LabelId, Operand, RecordAgg, Reduce,
+};
 
 /// Why a dump was refused, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,6 +99,7 @@ impl EinGraph {
             at: 0,
             depth: 0,
             size: 0,
+            records: Vec::new(),
         };
         parser.graph()
     }
@@ -123,6 +126,8 @@ struct Parser {
     at: usize,
     depth: usize,
     size: usize,
+    /// The record aggregations defined so far.
+    records: Vec<Arc<RecordAgg>>,
 }
 
 /// Labels and operands of the statement being read.
@@ -276,6 +281,9 @@ impl Parser {
                 slots += 1;
             } else if self.eat_word("clause") {
                 graph.clause(self.clause()?);
+            } else if self.eat_word("agg") {
+                let record = self.record()?;
+                self.records.push(Arc::new(record));
             } else if self.eat_word("output") {
                 let name = self.text()?;
                 self.expect("=")?;
@@ -388,7 +396,7 @@ impl Parser {
         })?;
         let end = std::mem::replace(&mut self.at, start);
         let reduce = self.reduce(&mut scope)?;
-        let body = self.expr(&mut scope, 0)?;
+        let body = self.reduced(&mut scope, reduce.as_ref())?;
         if self.is_word("of") {
             if !scope.operands.is_empty() {
                 return self.error(ParseErrorKind::MixedOperands);
@@ -420,9 +428,63 @@ impl Parser {
         })
     }
 
+    /// The definition of a record aggregation, after its keyword.
+    fn record(&mut self) -> Parsed<RecordAgg> {
+        let known = self.records.len();
+        if self.reference('&', "& and a number")? as usize != known {
+            return self.error(ParseErrorKind::Sequence(known));
+        }
+        let name = self.text()?;
+        self.expect("(")?;
+        let args = self.list(")", Parser::dtype)?;
+        self.expect("{")?;
+        let (mut state, mut none) = (Vec::new(), Scope::default());
+        while !self.eat("}") {
+            let name = self.text()?;
+            self.expect(":")?;
+            let dtype = self.dtype()?;
+            self.expect("=")?;
+            let identity = self.value()?;
+            self.expect_word("lift")?;
+            let lift = self.expr(&mut none, 0)?;
+            self.expect_word("merge")?;
+            let merge = self.expr(&mut none, 0)?;
+            self.expect(";")?;
+            state.push(Component {
+                name,
+                dtype,
+                identity,
+                lift,
+                merge,
+            });
+        }
+        self.expect_word("finish")?;
+        let dtype = self.dtype()?;
+        let finish = self.expr(&mut none, 0)?;
+        Ok(RecordAgg {
+            name,
+            args,
+            state,
+            finish,
+            dtype,
+        })
+    }
+
+    fn expect_word(&mut self, word: &'static str) -> Parsed<()> {
+        match self.eat_word(word) {
+            true => Ok(()),
+            false => self.error(ParseErrorKind::Expected(word)),
+        }
+    }
+
+    /// The head of a reduction, if one stands here.
     fn reduce(&mut self, scope: &mut Scope) -> Parsed<Option<Reduce>> {
         let agg = match self.peek() {
-            Token::Word(w) => Agg::from_name(w),
+            Token::Word(w) => Agg::from_name(w).map(Aggregation::Row),
+            Token::Ref('&', n) => match self.records.get(*n as usize) {
+                Some(record) => Some(Aggregation::Record(record.clone())),
+                None => return self.error(ParseErrorKind::Expected("an aggregation")),
+            },
             _ => None,
         };
         let bracket = matches!(self.peek_second(), Token::Punct("["));
@@ -444,6 +506,18 @@ impl Parser {
             acc,
             filter,
         }))
+    }
+
+    /// What is reduced: the arguments of a record aggregation, or an expression.
+    fn reduced(&mut self, scope: &mut Scope, reduce: Option<&Reduce>) -> Parsed<Expr> {
+        match reduce.and_then(|r| r.agg.record()) {
+            None => self.expr(scope, 0),
+            Some(_) => {
+                self.expect("(")?;
+                let args = self.nested(|p| p.list(")", |p| p.expr(scope, 0)))?;
+                Ok(Expr::Tuple(args))
+            }
+        }
     }
 
     fn declare(&mut self, scope: &mut Scope) -> Parsed<LabelId> {

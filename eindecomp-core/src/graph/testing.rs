@@ -243,7 +243,7 @@ impl Maker {
                 .collect(),
             out,
             reduce: (reduced > 0).then(|| Reduce {
-                agg,
+                agg: agg.into(),
                 labels: (kept..labels.len()).map(|l| LabelId(l as u16)).collect(),
                 acc: self.float,
                 filter: filter.map(renamed),

@@ -391,7 +391,7 @@ impl<'a> Product<'a> {
                 .map(|a| a.iter().map(|&l| place(l)).collect())
                 .collect(),
             reduce: (reduced != 0).then(|| Reduce {
-                agg: Agg::SUM,
+                agg: Agg::SUM.into(),
                 labels: labels_of(reduced).map(place).collect(),
                 acc: self.acc,
                 filter: None,

@@ -73,7 +73,7 @@ impl Sample {
             labels: order.iter().map(label).collect(),
             out: out.chars().map(|c| vec![id(c)]).collect(),
             reduce: (!reduced.is_empty()).then_some(Reduce {
-                agg,
+                agg: agg.into(),
                 labels: reduced,
                 acc: DType::F32,
                 filter: None,

@@ -3,6 +3,9 @@
 use crate::ein::agg::AGGS;
 use crate::ein::scalar::SCALARS;
 
+/// The built-in aggregation over records.
+pub(in crate::syntax) const SOFTMAX_SUM: &str = "softmax_sum";
+
 /// What people coming from other libraries call our functions and aggregations.
 const ALIASES: &[(&str, &str)] = &[
     ("average", "mean"),
@@ -15,6 +18,8 @@ const ALIASES: &[(&str, &str)] = &[
     ("add", "sum"),
     ("norm", "sum"),
     ("lse", "logsumexp"),
+    ("softmax", "softmax_sum"),
+    ("attention", "softmax_sum"),
     ("swish", "silu"),
     ("sigm", "sigmoid"),
     ("logistic", "sigmoid"),
@@ -108,11 +113,15 @@ pub(in crate::syntax) fn instead(name: &str) -> String {
     )
 }
 
-/// The aggregation meant by `name`.
-pub(in crate::syntax) fn nearest_agg(name: &str) -> Option<&'static str> {
+/// The aggregation meant by `name`, or one of `others`.
+pub(in crate::syntax) fn nearest_agg<'a>(
+    name: &str,
+    others: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
+    let rows = || AGGS.iter().map(|row| row.name).chain([SOFTMAX_SUM]);
     alias(name)
-        .filter(|meant| AGGS.iter().any(|row| row.name == *meant))
-        .or_else(|| nearest(name, AGGS.iter().map(|row| row.name)))
+        .filter(|meant| rows().any(|row| row == *meant))
+        .or_else(|| nearest(name, rows().chain(others)))
 }
 
 /// The scalar function meant by `name`, or one of `others`.
@@ -180,8 +189,10 @@ mod tests {
     fn near_names() {
         assert_eq!(nearest("kk", ["k", "m"]), Some("k"));
         assert_eq!(nearest("x", ["y"]), None);
-        assert_eq!(nearest_agg("average"), Some("mean"));
-        assert_eq!(nearest_agg("smu"), Some("sum"));
+        assert_eq!(nearest_agg("average", []), Some("mean"));
+        assert_eq!(nearest_agg("smu", []), Some("sum"));
+        assert_eq!(nearest_agg("welfrod", ["welford"]), Some("welford"));
+        assert_eq!(nearest_agg("softmax", []), Some("softmax_sum"));
         assert_eq!(nearest_function("swish", []), Some("silu"));
         assert_eq!(nearest_function("gelo", []), Some("gelu"));
         assert_eq!(nearest_function("frobnicate", []), None);

@@ -90,13 +90,13 @@ impl TaskGraph {
                 key,
                 tile,
                 reads,
-                write,
+                writes,
             } => {
                 let key: Vec<String> = key.iter().map(u32::to_string).collect();
-                let (key, reads) = (key.join(","), list(reads));
+                let (key, reads, writes) = (key.join(","), list(reads), list(writes));
                 write!(
                     f,
-                    "kernel {node}({key}) @{device} reads {reads} -> {write} {tile}"
+                    "kernel {node}({key}) @{device} reads {reads} -> {writes} {tile}"
                 )
             }
             TaskKind::Move { src, dst, region } => {

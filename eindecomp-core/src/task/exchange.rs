@@ -8,8 +8,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::ein::EinSum;
 use crate::ein::access::{AccessMap, output_region};
-use crate::ein::{DType, EinSum};
+use crate::ein::einsum::Part;
 use crate::graph::{BoundGraph, NodeId};
 use crate::plan::layout::tile_range;
 use crate::plan::verify::{InvalidPlan, structure};
@@ -103,15 +104,16 @@ pub fn traffic(
                     }
                 }
             }
-            let size = join.partial_dtype().size();
             for group in tuples.chunks(join.folds()) {
                 for (tile, piece) in owner
                     .iter()
                     .flat_map(|o| overlaps(o, graph.shape(node), &group[0].output))
                 {
                     let to = owner.map_or(0, |o| o.devices[tile]);
+                    let bytes = |p: &Part| p.region(&piece).volume() * p.dtype.size();
+                    let bytes: usize = join.parts().iter().map(bytes).sum();
                     for tuple in group {
-                        here.add(tuple.device, to, (piece.volume() * size) as u64);
+                        here.add(tuple.device, to, bytes as u64);
                     }
                 }
             }
@@ -280,6 +282,7 @@ pub struct Join<'a> {
     extents: &'a [usize],
     reads: Vec<(NodeId, AccessMap, &'a [usize])>,
     folds: usize,
+    parts: Vec<Part>,
 }
 
 impl<'a> Join<'a> {
@@ -293,15 +296,20 @@ impl<'a> Join<'a> {
             .iter()
             .map(|o| (o.node, AccessMap::of(o), graph.shape(o.node)))
             .collect();
+        let folds = layout.parts[outputs..]
+            .iter()
+            .map(|&d| d as usize)
+            .product();
         Some(Join {
             einsum,
             layout,
             extents: graph.label_extents(node),
             reads,
-            folds: layout.parts[outputs..]
-                .iter()
-                .map(|&d| d as usize)
-                .product(),
+            folds,
+            parts: match folds > 1 {
+                true => einsum.parts(),
+                false => vec![Part::whole(einsum)],
+            },
         })
     }
 
@@ -341,12 +349,9 @@ impl<'a> Join<'a> {
             .map(|(node, map, shape)| (*node, map.footprint(&tuple.tile, shape)))
     }
 
-    /// Element type of a result that is not written into its owner's tile: the accumulator's if
-    /// it is still to be folded, the stored one if it is final.
-    pub fn partial_dtype(&self) -> DType {
-        match &self.einsum.reduce {
-            Some(r) if self.folds > 1 => r.acc,
-            _ => self.einsum.dtype,
-        }
+    /// What a result consists of that is not written into its owner's tile: what is folded if it
+    /// is still to be folded, the stored elements if it is final.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
     }
 }

@@ -7,6 +7,7 @@ use super::exchange::{Holdings, Join, Supply, overlaps, weight_boxes};
 use super::memory::free_after_last_use;
 use super::{Buffer, BufferId, BufferRole, Task, TaskGraph, TaskId, TaskKind};
 use crate::ein::DType;
+use crate::ein::einsum::Part;
 use crate::graph::{BoundGraph, NodeId, Op, Role};
 use crate::plan::verify::{InvalidPlan, structure};
 use crate::plan::{Layout, NodePlan, Plan, Region};
@@ -95,7 +96,7 @@ impl<'a> Lowering<'a> {
                 self.tasks.load(device, dst);
             } else {
                 self.tasks
-                    .push(device, TaskKind::Load { dst }, vec![], (dst, region))?;
+                    .push(device, TaskKind::Load { dst }, vec![], vec![(dst, region)])?;
             }
         }
         Ok(())
@@ -118,37 +119,38 @@ impl<'a> Lowering<'a> {
                 }
                 _ => None,
             };
-            let mut results = Vec::with_capacity(group.len());
+            let mut results: Vec<Vec<BufferId>> = Vec::with_capacity(group.len());
             for tuple in group {
                 let mut reads = Vec::new();
                 for (operand, want) in join.reads(tuple) {
                     reads.push((self.read(operand, tuple.device, &want)?, want));
                 }
-                let write = match direct {
-                    Some(tile) => tile,
-                    None => self.tasks.buffer(Buffer {
-                        device: tuple.device,
-                        node,
-                        region: tuple.output.clone(),
-                        dtype: join.partial_dtype(),
-                        role: BufferRole::Partial,
-                    })?,
-                };
+                let mut writes = Vec::new();
+                match direct {
+                    Some(tile) => writes.push((tile, tuple.output.clone())),
+                    None => {
+                        for part in join.parts() {
+                            let region = part.region(&tuple.output);
+                            let buffer =
+                                self.partial(tuple.device, node, part.dtype, region.clone())?;
+                            writes.push((buffer, region));
+                        }
+                    }
+                }
                 let kind = TaskKind::Kernel {
                     node,
                     key: join.key(tuple),
                     tile: tuple.tile.clone(),
                     reads: reads.iter().map(|r| r.0).collect(),
-                    write,
+                    writes: writes.iter().map(|w| w.0).collect(),
                 };
-                self.tasks
-                    .push(tuple.device, kind, reads, (write, tuple.output.clone()))?;
-                results.push(write);
+                results.push(writes.iter().map(|w| w.0).collect());
+                self.tasks.push(tuple.device, kind, reads, writes)?;
             }
             if direct.is_none() {
                 for (tile, region) in pieces {
                     if let Some(dst) = self.tiles[node.at()][tile] {
-                        self.deliver(node, &results, dst, region, join.partial_dtype())?;
+                        self.deliver(node, &results, dst, region, join.parts())?;
                     }
                 }
             }
@@ -160,39 +162,52 @@ impl<'a> Lowering<'a> {
     fn deliver(
         &mut self,
         node: NodeId,
-        results: &[BufferId],
+        results: &[Vec<BufferId>],
         dst: BufferId,
         region: Region,
-        dtype: DType,
+        parts: &[Part],
     ) -> Result<(), LowerError> {
         let device = self.tasks.graph.buffer(dst).device;
-        if let [result] = *results {
-            return self.transfer(result, dst, region);
+        if let [result] = results {
+            return self.transfer(result[0], dst, region);
         }
-        let mut srcs = Vec::with_capacity(results.len());
-        for &partial in results {
-            if self.tasks.graph.buffer(partial).device == device {
-                srcs.push(partial);
-                continue;
+        let mut reads = Vec::with_capacity(results.len() * parts.len());
+        for result in results {
+            for (&partial, part) in result.iter().zip(parts) {
+                let region = part.region(&region);
+                if self.tasks.graph.buffer(partial).device == device {
+                    reads.push((partial, region));
+                    continue;
+                }
+                let piece = self.partial(device, node, part.dtype, region.clone())?;
+                self.transfer(partial, piece, region.clone())?;
+                reads.push((piece, region));
             }
-            let piece = self.tasks.buffer(Buffer {
-                device,
-                node,
-                region: region.clone(),
-                dtype,
-                role: BufferRole::Partial,
-            })?;
-            self.transfer(partial, piece, region.clone())?;
-            srcs.push(piece);
         }
-        let reads = srcs.iter().map(|&s| (s, region.clone())).collect();
         let kind = TaskKind::Aggregate {
             node,
-            srcs,
+            srcs: reads.iter().map(|r| r.0).collect(),
             dst,
             region: region.clone(),
         };
-        self.tasks.push(device, kind, reads, (dst, region))
+        self.tasks.push(device, kind, reads, vec![(dst, region)])
+    }
+
+    /// A new buffer of a part of a result.
+    fn partial(
+        &mut self,
+        device: u32,
+        node: NodeId,
+        dtype: DType,
+        region: Region,
+    ) -> Result<BufferId, LowerError> {
+        self.tasks.buffer(Buffer {
+            device,
+            node,
+            region,
+            dtype,
+            role: BufferRole::Partial,
+        })
     }
 
     /// A buffer of `device` that covers the box `want`: one it has, or a new replica.
@@ -281,12 +296,12 @@ impl<'a> Lowering<'a> {
     /// A Copy or a Move, as the devices of the two buffers are.
     fn transfer(&mut self, src: BufferId, dst: BufferId, region: Region) -> Result<(), LowerError> {
         let device = self.tasks.graph.buffer(dst).device;
-        let (read, write) = ((src, region.clone()), (dst, region.clone()));
+        let (reads, writes) = (vec![(src, region.clone())], vec![(dst, region.clone())]);
         let kind = match self.tasks.graph.buffer(src).device == device {
             true => TaskKind::Copy { src, dst, region },
             false => TaskKind::Move { src, dst, region },
         };
-        self.tasks.push(device, kind, vec![read], write)
+        self.tasks.push(device, kind, reads, writes)
     }
 }
 
@@ -336,16 +351,18 @@ impl Tasks {
         Ok(TaskId(id))
     }
 
-    /// A task that writes a box of a buffer.
+    /// A task that writes boxes of buffers.
     fn push(
         &mut self,
         device: u32,
         kind: TaskKind,
         reads: Vec<(BufferId, Region)>,
-        (buffer, region): (BufferId, Region),
+        writes: Vec<(BufferId, Region)>,
     ) -> Result<(), LowerError> {
         let id = self.act(device, kind, reads)?;
-        self.writers[buffer.0 as usize].push((id, region));
+        for (buffer, region) in writes {
+            self.writers[buffer.0 as usize].push((id, region));
+        }
         Ok(())
     }
 }

@@ -35,7 +35,7 @@ impl std::fmt::Display for Peak {
 pub(super) fn free_after_last_use(graph: &mut TaskGraph) -> Result<(), LowerError> {
     let mut users: Vec<Vec<TaskId>> = vec![Vec::new(); graph.buffers.len()];
     for (at, task) in graph.tasks.iter().enumerate() {
-        for buffer in task.kind.reads().iter().chain(&task.kind.writes()) {
+        for buffer in task.kind.reads().iter().chain(task.kind.writes()) {
             let users = &mut users[buffer.0 as usize];
             if users.last() != Some(&TaskId(at as u32)) {
                 users.push(TaskId(at as u32));
@@ -129,9 +129,12 @@ pub fn peak(graph: &BoundGraph, tasks: &TaskGraph, device: u32) -> Peak {
 /// Calls `f` with device, bytes, alive or freed, and buffer, at each change in the order of tasks.
 fn timeline(tasks: &TaskGraph, mut f: impl FnMut(u32, u64, bool, BufferId)) {
     let mut live = vec![false; tasks.buffers.len()];
-    let changes = (tasks.load.iter().chain(&tasks.tasks)).filter_map(|t| match &t.kind {
-        TaskKind::Free { buffer } => Some((*buffer, false)),
-        kind => Some((kind.writes()?, true)),
+    let changes = (tasks.load.iter().chain(&tasks.tasks)).flat_map(|t| {
+        let (buffers, alive) = match &t.kind {
+            TaskKind::Free { buffer } => (std::slice::from_ref(buffer), false),
+            kind => (kind.writes(), true),
+        };
+        buffers.iter().map(move |&b| (b, alive))
     });
     for (id, alive) in changes {
         if std::mem::replace(&mut live[id.0 as usize], alive) != alive {

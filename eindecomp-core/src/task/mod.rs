@@ -34,7 +34,8 @@ pub enum BufferRole {
     Owned,
     /// A box of a tensor that its device reads but does not own.
     Replica,
-    /// A kernel's result that is folded or moved into owned tiles; element type = accumulator.
+    /// A kernel's result, or a component of its record, that is folded or moved into owned tiles;
+    /// element type = accumulator. An axis that a component lacks has one element.
     Partial,
     /// A box of a weight that stays across runs.
     Weight,
@@ -81,8 +82,8 @@ pub enum TaskKind {
         /// One buffer per operand, which covers the tile's footprint in it.
         reads: Vec<BufferId>,
         /// An `Owned` buffer whose region contains the tile's output box (no aggregation across
-        /// tuples), or a `Partial` whose region is it.
-        write: BufferId,
+        /// tuples), or a `Partial` per part of the result, whose region is the part's box.
+        writes: Vec<BufferId>,
     },
     /// Copies a box between two devices; the task is on the receiver.
     Move {
@@ -107,7 +108,7 @@ pub enum TaskKind {
     Aggregate {
         /// The vertex, for its ⊕.
         node: NodeId,
-        /// Partials in join-key order.
+        /// Partials in join-key order; the components of a record one after the other.
         srcs: Vec<BufferId>,
         /// The owned tile.
         dst: BufferId,
@@ -143,15 +144,15 @@ impl TaskKind {
         }
     }
 
-    /// The buffer it writes a box of.
-    pub fn writes(&self) -> Option<BufferId> {
+    /// The buffers it writes a box of.
+    pub fn writes(&self) -> &[BufferId] {
         match self {
             TaskKind::Load { dst }
             | TaskKind::Move { dst, .. }
             | TaskKind::Copy { dst, .. }
-            | TaskKind::Aggregate { dst, .. } => Some(*dst),
-            TaskKind::Kernel { write, .. } => Some(*write),
-            TaskKind::Gather { .. } | TaskKind::Free { .. } => None,
+            | TaskKind::Aggregate { dst, .. } => std::slice::from_ref(dst),
+            TaskKind::Kernel { writes, .. } => writes,
+            TaskKind::Gather { .. } | TaskKind::Free { .. } => &[],
         }
     }
 }

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::ein::einsum::Part;
 use crate::ein::{Agg, DType, Dim, EinSum, EinSumSpec, Expr, Label, LabelId};
 use crate::ein::{Operand, Reduce, ScalarFn, Value};
 use crate::graph::testing::random_graph;
-use crate::graph::{BoundGraph, GraphBuilder, NodeId, Role};
+use crate::graph::{BoundGraph, EinGraph, GraphBuilder, NodeId, Role};
 use crate::plan::testing::random_plan;
 use crate::plan::verify::{InvalidPlan, verify as verify_plan};
 use crate::plan::{
@@ -94,7 +95,7 @@ impl Build {
                 .collect(),
             out,
             reduce: (!labels.is_empty()).then_some(Reduce {
-                agg,
+                agg: agg.into(),
                 labels,
                 acc: if agg.row().selects {
                     DType::F32
@@ -143,7 +144,37 @@ fn matmul(i: i64, j: i64, k: i64) -> BoundGraph {
     b.finish(&[z])
 }
 
-const GRAPHS: usize = 10;
+/// A user's aggregation, and `softmax_sum` with fused scores.
+fn records(softmax: bool) -> BoundGraph {
+    let source = "agg welford(x: f32) {
+        state { n: f64 = 0.0, mu: f32 = 0.0, m2: f32 = 0.0 }
+        lift { n: 1.0, mu: x, m2: 0.0 }
+        merge(a, b) {
+            let n = a.n + b.n; let r = (b.n / max(n, 1.0)) as f32; let d = b.mu - a.mu;
+            { n: n, mu: a.mu + d * r, m2: a.m2 + b.m2 + d * d * (a.n as f32) * r }
+        }
+        finish { mean: mu, var: m2 / (n as f32) }
+    }
+    fn stats<dim B, dim C, dim D>(x: f32[B,C,D]) -> (f32[B], f32[B,C]) {
+        let (m, v)[b] = welford[c, d] (x[b,c,d]);
+        let y[b,c] = welford_var[d] (x[b,c,d], m[b]) + v[b];
+        (m, y)
+    }
+    agg welford_var(x: f32, m: f32) {
+        state { s: f32 = 0.0, t: f32 = 0.0 } lift { s: x, t: m }
+        merge(a, b) { { s: a.s + b.s, t: max(a.t, b.t) } } finish { s - t }
+    }
+    fn attention<dim B, dim C, dim D>(q: f32[B,C,D], k: f32[4*C,D], v: f32[4*C,2*D]) -> f32[B,C,2*D] {
+        let o[b,c,e] = softmax_sum[t] (if t >= b { sum[d] q[b,c,d] * k[t,d] } else { -inf }, v[t,e]);
+        o
+    }";
+    let block = if softmax { "attention" } else { "stats" };
+    let graph = EinGraph::from_text(source, block, &BTreeMap::new()).unwrap();
+    let dims = [("B", 3), ("C", 4), ("D", 2)].map(|(n, v)| (n.into(), v));
+    graph.bind(&dims.into()).unwrap()
+}
+
+const GRAPHS: usize = 12;
 
 /// One graph per feature of accesses.
 fn graph(number: usize) -> BoundGraph {
@@ -258,6 +289,7 @@ fn graph(number: usize) -> BoundGraph {
             );
             b.finish(&[y])
         }
+        10 | 11 => records(number == 10),
         7 => matmul(1, 0, 3),
         8 => matmul(0, 4, 1),
         _ => {
@@ -317,17 +349,37 @@ fn counted(graph: &BoundGraph, plan: &Plan) -> u128 {
                     }
                 }
             }
-            let acc = vertex
-                .einsum()
-                .and_then(|e| e.reduce.as_ref())
-                .map(|r| r.acc);
-            let dtype = acc.filter(|_| join.folds() > 1).unwrap_or(vertex.dtype);
-            let leaves = |x: &Vec<usize>| owners[node.at()][x] != tuple.device;
-            let leaving = points(&tuple.output).iter().filter(|x| leaves(x)).count();
-            bytes += leaving as u128 * dtype.size() as u128;
+            // Each device that owns a part of the result gets what it needs of every component.
+            let e = vertex.einsum().unwrap();
+            let parts = match join.folds() > 1 {
+                true => e.parts(),
+                false => vec![Part::whole(e)],
+            };
+            for part in parts {
+                let mut leaving = std::collections::BTreeSet::new();
+                for x in points(&tuple.output) {
+                    let owner = owners[node.at()][&x];
+                    let project = |(&x, &carried): (&usize, &bool)| if carried { x } else { 0 };
+                    let y: Vec<usize> = x.iter().zip(&part.axes).map(project).collect();
+                    if owner != tuple.device {
+                        leaving.insert((tile_of(&plan.nodes[node.at()], graph.shape(node), &x), y));
+                    }
+                }
+                bytes += (leaving.len() * part.dtype.size()) as u128;
+            }
         }
     }
     bytes
+}
+
+/// Number of the owner's tile that has the element.
+fn tile_of(node: &NodePlan, shape: &[usize], x: &[usize]) -> usize {
+    let owner = node.owner.as_ref().unwrap();
+    let has = |region: &Region| region.0.iter().zip(x).all(|(r, x)| (r.0..r.1).contains(x));
+    owner
+        .iter(shape)
+        .position(|(region, _)| has(&region))
+        .unwrap()
 }
 
 proptest! {

@@ -21,6 +21,7 @@ use super::error::TaskError;
 use super::exchange::{Join, Traffic, Tuple, moved_bytes};
 use super::{Buffer, BufferId, BufferRole, Task, TaskGraph, TaskId, TaskKind};
 use crate::ein::DType;
+use crate::ein::einsum::Part;
 use crate::graph::{BoundGraph, NodeId, Role};
 use crate::plan::{Plan, Region};
 
@@ -81,8 +82,8 @@ struct Check<'a> {
     joins: Vec<Option<Tuples<'a>>>,
     /// Per buffer: the boxes written so far; `None` for a load before the run.
     written: Vec<Vec<(TaskId, Region)>>,
-    /// Per partial buffer: the number of the tuple whose result it holds, and that result's box.
-    origin: Vec<Option<(usize, Region)>>,
+    /// Per partial buffer: the number of the tuple whose result it holds, and of the part.
+    origin: Vec<Option<(usize, usize)>>,
     /// Per output: the boxes gathered.
     gathered: Vec<Vec<Region>>,
     moves: Traffic,
@@ -124,7 +125,7 @@ impl<'a> Check<'a> {
             _ => None,
         };
         let reads = task.kind.reads().iter().map(|&b| (b, moves));
-        let rest = task.kind.writes().into_iter().chain(freed);
+        let rest = task.kind.writes().iter().copied().chain(freed);
         for (buffer, remote) in reads.chain(rest.map(|b| (b, false))) {
             let Some(found) = self.tasks.buffers.get(buffer.0 as usize) else {
                 return Err(TaskError::Missing {
@@ -153,10 +154,11 @@ impl<'a> Check<'a> {
                 key,
                 tile,
                 reads,
-                write,
+                writes,
             } => {
-                let output = self.kernel(id, task, *node, key, tile, reads, *write)?;
-                self.write(id, *write, &output)
+                let boxes = self.kernel(id, task, *node, key, tile, reads, writes)?;
+                let mut all = writes.iter().zip(&boxes);
+                all.try_for_each(|(&write, region)| self.write(id, write, region))
             }
             TaskKind::Copy { src, dst, region } | TaskKind::Move { src, dst, region } => {
                 self.read(id, task, *src, region)?;
@@ -169,10 +171,12 @@ impl<'a> Check<'a> {
                 dst,
                 region,
             } => {
-                for src in srcs {
-                    self.read(id, task, *src, region)?;
-                }
                 self.fold(id, *node, srcs, *dst)?;
+                let parts = self.parts(*node);
+                for (n, src) in srcs.iter().enumerate() {
+                    let region = parts[n % parts.len()].region(region);
+                    self.read(id, task, *src, &region)?;
+                }
                 self.write(id, *dst, region)
             }
             TaskKind::Gather {
@@ -257,7 +261,7 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Rule 6; returns the box of the result.
+    /// Rule 6; returns the boxes of the result, one per buffer.
     #[expect(clippy::too_many_arguments, reason = "the fields of a kernel task")]
     fn kernel(
         &mut self,
@@ -267,8 +271,8 @@ impl<'a> Check<'a> {
         key: &[u32],
         tile: &Region,
         reads: &[BufferId],
-        write: BufferId,
-    ) -> Result<Region, TaskError> {
+        writes: &[BufferId],
+    ) -> Result<Vec<Region>, TaskError> {
         let wrong = |what| TaskError::Kernel {
             task: id,
             node,
@@ -281,7 +285,7 @@ impl<'a> Check<'a> {
         *times += 1;
         let tuple = tuple.clone();
         let wants: Vec<_> = tuples.join.reads(&tuple).collect();
-        let (folds, partial) = (tuples.join.folds(), tuples.join.partial_dtype());
+        let (folds, parts) = (tuples.join.folds(), tuples.join.parts().to_vec());
         if task.device != tuple.device {
             return Err(wrong("device"));
         }
@@ -297,19 +301,25 @@ impl<'a> Check<'a> {
             }
             self.read(id, task, buffer, want)?;
         }
-        let result = self.buffer(write);
-        let fits = match result.role {
-            BufferRole::Owned => folds == 1 && self.is_final(write),
-            BufferRole::Partial => result.region == tuple.output && result.dtype == partial,
-            _ => false,
-        };
-        if result.node != node || !fits {
-            return Err(wrong("result"));
+        if writes.len() != parts.len() {
+            return Err(wrong("number of results"));
         }
-        if result.role == BufferRole::Partial {
-            self.origin[write.0 as usize] = Some((tuple.number, tuple.output.clone()));
+        let boxes: Vec<Region> = parts.iter().map(|p| p.region(&tuple.output)).collect();
+        for (n, (&write, part)) in writes.iter().zip(&parts).enumerate() {
+            let result = self.buffer(write);
+            let fits = match result.role {
+                BufferRole::Owned => folds == 1 && self.is_final(write),
+                BufferRole::Partial => result.region == boxes[n] && result.dtype == part.dtype,
+                _ => false,
+            };
+            if result.node != node || !fits {
+                return Err(wrong("result"));
+            }
+            if result.role == BufferRole::Partial {
+                self.origin[write.0 as usize] = Some((tuple.number, n));
+            }
         }
-        Ok(tuple.output)
+        Ok(boxes)
     }
 
     /// Does the buffer hold final values, as stored?
@@ -344,7 +354,7 @@ impl<'a> Check<'a> {
             return Err(TaskError::Fold { task: id, node });
         }
         if to.role == BufferRole::Partial {
-            self.origin[dst.0 as usize] = self.origin[src.0 as usize].clone();
+            self.origin[dst.0 as usize] = self.origin[src.0 as usize];
         }
         self.moves.add(
             from.device,
@@ -358,6 +368,13 @@ impl<'a> Check<'a> {
         self.joins[node.at()].as_ref().map_or(0, |t| t.join.folds())
     }
 
+    /// The parts of a vertex's results.
+    fn parts(&self, node: NodeId) -> Vec<Part> {
+        self.joins[node.at()]
+            .as_ref()
+            .map_or(Vec::new(), |t| t.join.parts().to_vec())
+    }
+
     /// Rule 7 for Aggregate. That no partial is folded twice follows from rule 4 on the owned
     /// tile, that none is left out from rule 8.
     fn fold(
@@ -369,18 +386,18 @@ impl<'a> Check<'a> {
     ) -> Result<(), TaskError> {
         let wrong = TaskError::Fold { task: id, node };
         let to = self.buffer(dst);
-        let folds = match self.joins.get(node.at()) {
-            Some(Some(t)) => t.join.folds(),
+        let (folds, parts) = match self.joins.get(node.at()) {
+            Some(Some(t)) => (t.join.folds(), t.join.parts().len()),
             _ => return Err(wrong),
         };
-        let numbers: Option<Vec<usize>> = srcs
-            .iter()
-            .map(|s| Some(self.origin[s.0 as usize].as_ref()?.0))
-            .collect();
+        let numbers: Option<Vec<(usize, usize)>> =
+            srcs.iter().map(|s| self.origin[s.0 as usize]).collect();
         let first = numbers.as_ref().and_then(|n| n.first().copied());
-        let all = first
-            .filter(|f| f % folds == 0)
-            .map(|f| (f..f + folds).collect());
+        let tuples = |(f, _)| f..f + folds;
+        let all = first.filter(|(f, _)| f % folds == 0).map(|f| {
+            let of = |tuple| (0..parts).map(move |part| (tuple, part));
+            tuples(f).flat_map(of).collect()
+        });
         let of_node = srcs.iter().all(|&s| self.buffer(s).node == node);
         match to.node == node && to.role == BufferRole::Owned && of_node && numbers == all {
             true => Ok(()),
@@ -455,7 +472,7 @@ impl<'a> Check<'a> {
         };
         for (at, task) in self.tasks.tasks.iter().enumerate() {
             let id = TaskId(at as u32);
-            for buffer in task.kind.reads().iter().chain(&task.kind.writes()) {
+            for buffer in task.kind.reads().iter().chain(task.kind.writes()) {
                 if freed[buffer.0 as usize] {
                     return Err(TaskError::Free { buffer: *buffer });
                 }

@@ -3,34 +3,36 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Arg, Frame, Lower, LowerError};
+use super::{Arg, Frame, Lower, LowerError, record};
 use crate::ein::{
     Agg, DType, Dim, EinSumSpec, Expr, Label, LabelId, Operand, Reduce, ScalarFn, Value,
 };
 use crate::graph::{NodeId, Pin};
 use crate::syntax::check;
-use crate::syntax::check::{ExprKind, Index, IndexId, Read, Statement, Sub};
+use crate::syntax::check::{Aggregation, ExprKind, Index, IndexId, Read, Statement, Sub};
 
 /// A statement while its vertices are made.
-struct Cx<'s> {
-    statement: &'s Statement,
+pub(super) struct Cx<'s> {
+    pub(super) statement: &'s Statement,
     name: String,
     /// Reductions that have a vertex already, with what encloses them.
     floated: Vec<(check::Reduce, Vec<Guard>, Vec<IndexId>, NodeId)>,
     /// How many vertices are named after the statement.
     parts: usize,
+    /// Inside the arguments of an aggregation over records, where reductions stay.
+    fused: bool,
 }
 
 /// A condition around an expression, and whether it holds there.
 #[derive(Clone, PartialEq)]
-struct Guard {
-    cond: check::Expr,
-    holds: bool,
+pub(super) struct Guard {
+    pub(super) cond: check::Expr,
+    pub(super) holds: bool,
 }
 
 /// A vertex while it is made.
 #[derive(Default)]
-struct Vertex {
+pub(super) struct Vertex {
     labels: Vec<Label>,
     /// The index of each label.
     indices: Vec<IndexId>,
@@ -38,8 +40,9 @@ struct Vertex {
 }
 
 impl Vertex {
-    fn label(&self, index: IndexId) -> LabelId {
-        let at = self.indices.iter().position(|i| *i == index);
+    pub(super) fn label(&self, index: IndexId) -> LabelId {
+        // The last one: a fold that is read twice has labels of its own each time.
+        let at = self.indices.iter().rposition(|i| *i == index);
         LabelId(at.unwrap_or(self.indices.len()) as u16)
     }
 
@@ -58,7 +61,7 @@ impl Vertex {
 
 /// What an expression is for.
 #[derive(Clone, Copy, PartialEq)]
-enum Mode {
+pub(super) enum Mode {
     /// A value: literals go into numbered slots.
     Value,
     /// An access, extent or guard: literals are part of the key.
@@ -83,6 +86,7 @@ impl Lower<'_, '_> {
             name: format!("{}{name}", frame.prefix),
             floated: Vec::new(),
             parts: 0,
+            fused: false,
         };
         let name: Arc<str> = cx.name.as_str().into();
         if let ExprKind::Reduce(reduce) = &statement.value.kind {
@@ -107,15 +111,18 @@ impl Lower<'_, '_> {
         indices: impl Iterator<Item = &'i IndexId>,
     ) -> Vertex {
         let mut vertex = Vertex::default();
-        for id in indices {
-            let Index { name, extent, .. } = &cx.statement.indices[id.at()];
-            vertex.labels.push(Label {
-                name: name.clone(),
-                extent: self.dim(frame, extent),
-            });
-            vertex.indices.push(*id);
-        }
+        indices.for_each(|id| self.bind(frame, cx, &mut vertex, *id));
         vertex
+    }
+
+    /// Adds a label for an index.
+    pub(super) fn bind(&self, frame: &Frame<'_>, cx: &Cx<'_>, vertex: &mut Vertex, id: IndexId) {
+        let Index { name, extent, .. } = &cx.statement.indices[id.at()];
+        vertex.labels.push(Label {
+            name: name.clone(),
+            extent: self.dim(frame, extent),
+        });
+        vertex.indices.push(id);
     }
 
     #[allow(clippy::too_many_arguments)]
@@ -195,6 +202,7 @@ impl Lower<'_, '_> {
             Mode::Value,
             &mut inside,
         )?;
+        let mut filter = filter;
         for guard in guards {
             let cond = self.expr(
                 frame,
@@ -204,18 +212,32 @@ impl Lower<'_, '_> {
                 Mode::Structure,
                 &mut vec![],
             )?;
-            let dtype = reduce.body.dtype;
-            let identity = Expr::Const(reduce.agg.identity(dtype), dtype);
-            let (yes, no) = if guard.holds {
-                (body, identity)
-            } else {
-                (identity, body)
-            };
-            body = Expr::If(Box::new(cond), Box::new(yes), Box::new(no));
+            match &reduce.agg {
+                Aggregation::Row(agg) => {
+                    let dtype = reduce.body.dtype;
+                    let identity = Expr::Const(agg.identity(dtype), dtype);
+                    let (yes, no) = if guard.holds {
+                        (body, identity)
+                    } else {
+                        (identity, body)
+                    };
+                    body = Expr::If(Box::new(cond), Box::new(yes), Box::new(no));
+                }
+                Aggregation::Record(..) => {
+                    let cond = match guard.holds {
+                        true => cond,
+                        false => Expr::call(ScalarFn::NOT, [cond]),
+                    };
+                    filter = Some(match filter {
+                        None => cond,
+                        Some(filter) => Expr::call(ScalarFn::AND, [cond, filter]),
+                    });
+                }
+            }
         }
         let labels = reduce.indices.iter().map(|i| vertex.label(*i)).collect();
         let reduce = Reduce {
-            agg: reduce.agg,
+            agg: record::aggregation(&reduce.agg),
             labels,
             acc: reduce.acc,
             filter,
@@ -238,7 +260,7 @@ impl Lower<'_, '_> {
         let acc = reduce.acc;
         let flat: Vec<Vec<IndexId>> = out.iter().flatten().map(|i| vec![*i]).collect();
         let sum = check::Reduce {
-            agg: Agg::SUM,
+            agg: Aggregation::Row(Agg::SUM),
             ..reduce.clone()
         };
         let sum = self.reduction(
@@ -283,7 +305,7 @@ impl Lower<'_, '_> {
                     span,
                 };
                 let ones = check::Reduce {
-                    agg: Agg::SUM,
+                    agg: Aggregation::Row(Agg::SUM),
                     body: one,
                     acc: DType::I64,
                     ..reduce.clone()
@@ -303,7 +325,7 @@ impl Lower<'_, '_> {
     }
 
     /// An expression of `vertex`; reductions in it get vertices of their own.
-    fn expr(
+    pub(super) fn expr(
         &mut self,
         frame: &Frame<'_>,
         cx: &mut Cx<'_>,
@@ -357,6 +379,20 @@ impl Lower<'_, '_> {
                 Expr::If(Box::new(test), Box::new(yes), Box::new(no))
             }
             ExprKind::Read(read) => self.read(frame, cx, vertex, read, dtype, mode, guards)?,
+            ExprKind::Tuple(items) => {
+                let outer = std::mem::replace(&mut cx.fused, true);
+                let made = items
+                    .iter()
+                    .map(|e| self.expr(frame, cx, vertex, e, mode, guards));
+                let made = made.collect::<Result<_, _>>();
+                cx.fused = outer;
+                Expr::Tuple(made?)
+            }
+            // Only in definitions, which are no statements.
+            ExprKind::Arg(n) => Expr::Operand(*n),
+            ExprKind::Reduce(reduce) if cx.fused => {
+                self.fold(frame, cx, vertex, reduce, dtype, guards)?
+            }
             ExprKind::Reduce(reduce) => {
                 let (node, out) = self.float(frame, cx, vertex, reduce, guards, dtype)?;
                 let index = out.iter().map(|i| Expr::Index(vertex.label(*i))).collect();
@@ -401,7 +437,10 @@ impl Lower<'_, '_> {
             index.push(match sub {
                 Sub::Merged(members, _) => self.merged(frame, cx, vertex, members),
                 Sub::Expr(e) => {
-                    let at = self.expr(frame, cx, vertex, e, Mode::Structure, guards)?;
+                    let outer = std::mem::replace(&mut cx.fused, false);
+                    let at = self.expr(frame, cx, vertex, e, Mode::Structure, guards);
+                    cx.fused = outer;
+                    let at = at?;
                     bare(at, axis, vertex, read.otherwise.is_some())
                 }
             });
@@ -453,12 +492,9 @@ impl Lower<'_, '_> {
         free(&reduce.body, &mut used);
         reduce.filter.iter().for_each(|f| free(f, &mut used));
         guards.iter().for_each(|g| free(&g.cond, &mut used));
-        let out: Vec<IndexId> = vertex
-            .indices
-            .iter()
-            .copied()
-            .filter(|i| used.contains(i))
-            .collect();
+        // An index of a fold that is read twice is there twice.
+        let indices = vertex.indices.iter().copied();
+        let out: Vec<IndexId> = indices.filter(|i| used.remove(i)).collect();
         cx.parts += 1;
         let name = format!("{}.{}{}", cx.name, reduce.agg, cx.parts).into();
         let axes: Vec<Vec<IndexId>> = out.iter().map(|i| vec![*i]).collect();

@@ -395,3 +395,5 @@ fn conditions_on_consts_are_checked_when_the_graph_is_built() {
     no value is given for the const `N`
     ");
 }
+
+mod records;

@@ -4,7 +4,7 @@ use super::super::NodeId;
 use super::super::display::RESERVED;
 use super::super::lex::Token;
 use super::{MAX_TERMS, ParseErrorKind, Parsed, Parser, Scope};
-use crate::ein::{DType, Dim, Expr, LabelId, Operand, ScalarFn, Value};
+use crate::ein::{DType, Dim, Expr, Fold, LabelId, Operand, ScalarFn, Value};
 
 impl Parser {
     /// Binary operators of level `least` or tighter.
@@ -99,6 +99,12 @@ impl Parser {
             }
             Token::Punct("(") => {
                 self.next();
+                if let Some(reduce) = self.reduce(scope)? {
+                    self.grow()?;
+                    let body = self.nested(|p| p.reduced(scope, Some(&reduce)))?;
+                    self.expect(")")?;
+                    return Ok(Expr::Fold(Box::new(Fold { reduce, body })));
+                }
                 let x = self.nested(|p| p.expr(scope, 0))?;
                 if self.is_word("else") {
                     let last = scope.operands.len().wrapping_sub(1);

@@ -3,7 +3,8 @@
 //!
 //! * JOIN = Σ over tuples and operands of the elements of the tile's footprint: Σ_in |in| ·
 //!   ∏_{l ∉ in} d\[l\] where axes are read whole, and halos beside that where they are not;
-//! * AGG = |out| · (n_agg − 1), n_agg = ∏ d over reduced labels;
+//! * AGG = |out| · (n_agg − 1), n_agg = ∏ d over reduced labels; where partial results are records,
+//!   |out| is Σ over components of |component| · ∏_{l ∈ out, l ∉ component} d\[l\];
 //! * REPART, from a tensor's tiles to those that a consumer reads: Σ over overlapping pairs of the
 //!   producer tile's elements + Σ over consumer tiles of (k − 1) · its elements, where a consumer
 //!   tile is the footprint, halo included, and k producer tiles overlap it; 0 if every consumer
@@ -11,6 +12,7 @@
 
 use super::CostModel;
 use crate::ein::access::{AccessMap, AxisAccess};
+use crate::ein::einsum::Part;
 use crate::ein::{EinSum, LabelId};
 use crate::graph::{BoundGraph, NodeId};
 use crate::plan::layout::{Layout, Region, tile_range};
@@ -60,11 +62,24 @@ pub fn join(graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
 
 /// AGG of a vertex; 0 for an input.
 pub fn agg(graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
-    let Some(r) = graph.node(node).einsum().and_then(|e| e.reduce.as_ref()) else {
+    let Some(e) = graph.node(node).einsum() else {
         return 0;
     };
-    let parts: u128 = r.labels.iter().map(|l| u128::from(d[l.at()])).product();
-    graph.elements(node) as u128 * parts.saturating_sub(1)
+    let reduced = e.reduce.iter().flat_map(|r| &r.labels);
+    let tuples: u128 = reduced.map(|l| u128::from(d[l.at()])).product();
+    let whole = Region::whole(graph.shape(node));
+    let elements = |part: Part| {
+        let missing = e
+            .out
+            .iter()
+            .zip(&part.axes)
+            .filter(|(_, carried)| !**carried);
+        let tiles = missing
+            .flat_map(|(axis, _)| axis)
+            .map(|l| u128::from(d[l.at()]));
+        part.region(&whole).volume() as u128 * tiles.product::<u128>()
+    };
+    e.parts().into_iter().map(elements).sum::<u128>() * tuples.saturating_sub(1)
 }
 
 /// REPART of one operand; 0 for an operand that is a graph input.

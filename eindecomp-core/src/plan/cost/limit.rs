@@ -5,8 +5,10 @@
 //! GP(F) = min Σ_j ∏_{l ∈ S_j} t_l subject to ∏ t_l = F and 1 ≤ t_l ≤ b_l, F = V/p: a geometric
 //! program, convex in log t. So p · GP(V/p) − |out| bounds the vertex and the sum over vertices the
 //! graph. Where an axis is read in windows, the tiles of its labels together read at least every
-//! element that some point reads, halos or not: it counts as those elements, cut by its labels. For a matrix product it equals the memory-independent bounds of Al Daas et al. (arXiv
-//! 2205.13407).
+//! element that some point reads, halos or not: it counts as those elements, cut by its labels.
+//! Where partial results are records, the output is that many arrays as components have all of its
+//! axes; the others only add to AGG. For a matrix product it equals the memory-independent bounds
+//! of Al Daas et al. (arXiv 2205.13407).
 
 use crate::ein::LabelId;
 use crate::ein::access::{AccessMap, AxisAccess, Hull, splittable};
@@ -46,11 +48,18 @@ pub fn vertex_limit(graph: &BoundGraph, node: NodeId, tuples: u32) -> u128 {
             least_read(&AccessMap::of(operand), graph.shape(operand.node), &whole);
         program.add(volume, labels.into_iter(), extents, &free);
     }
-    let out = e.out.iter().filter_map(|axis| axis.first());
-    let out = out.map(|l: &LabelId| l.at()).filter(|l| free.contains(l));
-    program.add(graph.elements(node), out, extents, &free);
+    let outputs = e
+        .parts()
+        .iter()
+        .filter(|p| !p.axes.contains(&false))
+        .count();
+    for _ in 0..outputs {
+        let out = e.out.iter().filter_map(|axis| axis.first());
+        let out = out.map(|l: &LabelId| l.at()).filter(|l| free.contains(l));
+        program.add(graph.elements(node), out, extents, &free);
+    }
     let least = program.bound() * f64::from(tuples) * (1.0 - GAP);
-    (least.max(0.0) as u128).saturating_sub(graph.elements(node) as u128)
+    (least.max(0.0) as u128).saturating_sub((graph.elements(node) * outputs) as u128)
 }
 
 /// A box that all tiles together read at least, in elements, and the labels that cut it (twice

@@ -6,6 +6,7 @@
 
 use crate::ein::EinSum;
 use crate::ein::access::{AccessMap, output_region};
+use crate::ein::einsum::Part;
 use crate::plan::layout::{Layout, Region};
 
 /// Name and version of the model in plans and keys.
@@ -59,6 +60,20 @@ impl Holding {
     /// Elements on all devices together.
     pub fn elements(&self) -> u128 {
         self.0.iter().flatten().map(|r| r.volume() as u128).sum()
+    }
+
+    /// Elements of a part of the results in `self` that go to tiles of `have` on other devices.
+    pub fn sent(&self, have: &Holding, part: &Part) -> u128 {
+        let pair = |(from, made): (usize, &Region)| {
+            let others = have.0.iter().enumerate().filter(|(to, _)| *to != from);
+            let pieces = others.filter_map(|(_, tile)| made.intersect(tile.as_ref()?));
+            pieces
+                .map(|p| part.region(&p).volume() as u128)
+                .sum::<u128>()
+        };
+        let made = self.0.iter().enumerate();
+        made.filter_map(|(at, r)| Some(pair((at, r.as_ref()?))))
+            .sum()
     }
 
     /// Elements of `self` that `have` does not hold on the same device.

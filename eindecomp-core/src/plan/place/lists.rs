@@ -5,6 +5,7 @@ use std::hash::Hash;
 use std::rc::Rc;
 
 use crate::ein::access::AccessMap;
+use crate::ein::einsum::Part;
 use crate::ein::{EinSum, LabelId};
 use crate::plan::cost::placed::Holding;
 use crate::plan::layout::Layout;
@@ -59,6 +60,7 @@ pub(super) struct Lists {
     outputs: Memo<(Axes, usize, Vec<usize>), Holdings>,
     elements: Memo<(usize, usize), Vec<u64>>,
     bytes: Memo<(usize, usize, Vec<u64>, Rows), Vec<u64>>,
+    sent: Memo<(usize, usize, Vec<Part>, Vec<u32>, u64), Vec<u64>>,
 }
 
 /// The value in the memo, made if it is not there.
@@ -87,6 +89,7 @@ impl Lists {
             outputs: HashMap::new(),
             elements: HashMap::new(),
             bytes: HashMap::new(),
+            sent: HashMap::new(),
         }
     }
 
@@ -185,6 +188,42 @@ impl Lists {
         memo(&mut self.outputs, key, |_| {
             let out = |j| Holding::outputs(e, j, extents, devices);
             holdings(id, joins.all.iter().map(out))
+        })
+    }
+
+    /// Bytes that results send to their owners, row-major: those of records where there are
+    /// `partials` to fold, else of `size` each.
+    pub fn sent(
+        &mut self,
+        made: &Holdings,
+        owners: &Holdings,
+        parts: Vec<Part>,
+        partials: Vec<u32>,
+        size: u64,
+    ) -> Rc<Vec<u64>> {
+        let key = (made.id, owners.id, parts, partials, size);
+        memo(&mut self.sent, key, |(_, _, parts, partials, size)| {
+            let mut rows: HashMap<(usize, bool), Vec<u64>> = HashMap::new();
+            let bytes = |m: &Holding, o: &Holding, folds: bool| match folds {
+                true => {
+                    let bytes = |p: &Part| m.sent(o, p).saturating_mul(p.dtype.size() as u128);
+                    saturate(parts.iter().map(bytes).sum())
+                }
+                false => saturate(m.beyond(o)).saturating_mul(*size),
+            };
+            let mut table = Vec::with_capacity(made.of.len() * owners.of.len());
+            for (&u, &n) in made.of.iter().zip(partials) {
+                let row = rows.entry((u, n > 1)).or_insert_with(|| {
+                    let made = &made.unique[u];
+                    owners
+                        .unique
+                        .iter()
+                        .map(|o| bytes(made, o, n > 1))
+                        .collect()
+                });
+                table.extend(owners.of.iter().map(|&o| row[o]));
+            }
+            table
         })
     }
 

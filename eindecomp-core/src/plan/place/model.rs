@@ -237,14 +237,19 @@ impl Build<'_> {
             return Ok((entry, Some(self.share(id, source))));
         }
         let (owner, source) = self.owner(id);
-        let size: Vec<u64> = partials(e, &joins.all)
-            .into_iter()
-            .map(|n| match &e.reduce {
-                Some(r) if n > 1 => r.acc.size() as u64,
-                _ => e.dtype.size() as u64,
-            })
-            .collect();
-        let bytes = self.lists.table(&outputs, &source.holds, &size, Rows::Need);
+        let folds = partials(e, &joins.all);
+        let (parts, stored) = (e.parts(), e.dtype.size() as u64);
+        let bytes = match &parts[..] {
+            [part] if !part.axes.contains(&false) => {
+                let folded = part.dtype.size() as u64;
+                let size = |n| if n > 1 { folded } else { stored };
+                let size: Vec<u64> = folds.into_iter().map(size).collect();
+                self.lists.table(&outputs, &source.holds, &size, Rows::Need)
+            }
+            _ => self
+                .lists
+                .sent(&outputs, &source.holds, parts, folds, stored),
+        };
         self.edges.push(Edge {
             from: variable,
             to: source.variable,

@@ -21,6 +21,11 @@ impl StmtCx<'_, '_> {
         default: Option<&Outside>,
         span: Span,
     ) -> Option<Expr> {
+        if let Some(definition) = &self.definition {
+            let diag = definition.refuse("an access", span);
+            self.report(diag);
+            return None;
+        }
         // The subscripts are looked at even where the tensor is unknown: they use indices.
         let tensor = self.cx.place(place);
         let Some(tensor) = tensor else {

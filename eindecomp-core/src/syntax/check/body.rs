@@ -9,7 +9,7 @@ use super::tree::{
     Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, StructType, Type,
     Var, VarId, Warning,
 };
-use super::types::{Declared, DimScope, one_more, resolve};
+use super::types::{Declared, DimScope, one_more, reserved, resolve};
 use crate::ein::Dim;
 use crate::syntax::ast::{self, CmpOp, Ident, Item, RType};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -134,6 +134,14 @@ pub(super) fn check<'a>(
         warnings: Vec::new(),
     };
     for param in &block.params {
+        if items
+            .checked
+            .aggs
+            .iter()
+            .any(|(agg, _)| *agg == param.name.name)
+        {
+            cx.reserved(&param.name);
+        }
         let var = cx.define(&param.name, Some(param.ty.clone()), false);
         cx.vars[var.at()].role = Some(param.role);
     }
@@ -142,7 +150,53 @@ pub(super) fn check<'a>(
     cx.finish(stmts, results)
 }
 
+impl<'a> BodyCx<'a> {
+    /// Of no block: for what stands outside of all.
+    pub(super) fn bare(ast: &'a ast::Block, items: &'a Items<'a>) -> BodyCx<'a> {
+        let name = ast.head.name.clone();
+        BodyCx {
+            items,
+            ast,
+            block: Block {
+                name,
+                dims: Vec::new(),
+                params: Vec::new(),
+                results: Vec::new(),
+                tuple: false,
+                clauses: Vec::new(),
+                obligations: Vec::new(),
+                consts: BTreeMap::new(),
+                foreign: Vec::new(),
+                body: None,
+            },
+            dims: DimScope::default(),
+            facts: Facts::default(),
+            vars: Vec::new(),
+            scopes: vec![BTreeMap::new()],
+            numbers: Vec::new(),
+            upcoming: Vec::new(),
+            errors: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}
+
 impl BodyCx<'_> {
+    /// Reports a name that is an aggregation's.
+    pub(super) fn reserved(&mut self, name: &Ident) {
+        let user = self
+            .items
+            .checked
+            .aggs
+            .iter()
+            .any(|(agg, _)| *agg == name.name);
+        if user {
+            self.errors.push(super::types::is_agg(name));
+        } else {
+            reserved(name, &mut self.errors);
+        }
+    }
+
     fn finish(
         mut self,
         stmts: Option<Vec<Stmt>>,

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::aggs::Definition;
 use super::body::BodyCx;
 use super::dtype::{Flex, cast, fix, flex, store};
 use super::extents::{Decl, Uses};
 use super::ranges::Accesses;
 use super::tree::{Expr, ExprKind, IndexId, ParamRole, Place, Read, Type};
-use super::types::{element_type, is_const, no_rest, reserved};
+use super::types::{element_type, is_const, no_rest};
 use super::unbound::mend;
 use crate::ein::{Agg, DType, ScalarFn, Value};
 use crate::syntax::ast::{self, Ident, LeftIndex, Lit};
@@ -19,10 +20,10 @@ use crate::syntax::token::Span;
 /// Scalar functions that one statement may inline.
 const MAX_INLINED: usize = 1000;
 /// Nodes that the arguments of one inlined function may have.
-const MAX_SIZE: usize = 4000;
+pub(super) const MAX_SIZE: usize = 4000;
 
 /// Arguments of a scalar function, by parameter.
-type Args = BTreeMap<Arc<str>, Expr>;
+pub(super) type Args = BTreeMap<Arc<str>, Expr>;
 
 /// What an expression is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub(super) struct StmtCx<'c, 'a> {
     inline: Vec<(Arc<str>, Args)>,
     /// How many were inlined.
     inlined: usize,
+    /// The aggregation that is being defined; its names are the outermost of `inline`.
+    pub(super) definition: Option<Definition>,
     /// Accesses as written, for messages.
     pub(super) accesses: Accesses,
     /// Indices already reported.
@@ -75,6 +78,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             closed: Vec::new(),
             inline: Vec::new(),
             inlined: 0,
+            definition: None,
             accesses: Accesses::new(),
             unbound: BTreeSet::new(),
         };
@@ -112,7 +116,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
     /// Declares an index; it is visible from here.
     pub(super) fn declare(&mut self, decl: &ast::IndexDecl, reduced: bool) -> Option<IndexId> {
         let name = &decl.name;
-        reserved(name, &mut self.cx.errors);
+        self.cx.reserved(name);
         let extent = match &decl.extent {
             None => None,
             Some(dim) => Some((self.cx.dims.dim(dim, &mut self.cx.errors)?, dim.span)),
@@ -160,13 +164,41 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             .find(|id| *self.indices[id.at()].name == *name)
     }
 
-    /// The value of a statement, with the dtype it is annotated with.
-    pub(super) fn value(&mut self, value: &ast::Expr, dtype: Option<DType>) -> Option<Expr> {
+    /// The values of a statement, one per name, with the dtypes they are annotated with.
+    pub(super) fn values(
+        &mut self,
+        value: &ast::Expr,
+        pat: &ast::Pattern,
+        dtypes: &[Option<DType>],
+    ) -> Option<Vec<Expr>> {
         let before = self.cx.errors.len();
-        let e = self.expr(value);
+        let made = match &pat.names[..] {
+            [_] => self.expr(value).map(|e| vec![e]),
+            names => {
+                let mut text = value;
+                while let ast::ExprKind::Paren(inner) = &text.kind {
+                    text = inner;
+                }
+                let made = match &text.kind {
+                    ast::ExprKind::Reduce(reduce) => self.results(reduce, text.span),
+                    _ => self.expr(text).map(|e| vec![e]),
+                };
+                made.filter(|made| {
+                    let found = count(made.len(), "result", "results");
+                    let message = format!("{} names stand for {found}", names.len());
+                    let fits = made.len() == names.len();
+                    if !fits {
+                        self.report(Diag::new(Code::Pattern, pat.span, message));
+                    }
+                    fits
+                })
+            }
+        };
         self.mend_unbound(before, value);
-        let e = e?;
-        let e = store(e, dtype, value, &mut self.cx.errors)?;
+        let stored = made?.into_iter().zip(dtypes);
+        let stored: Vec<Option<Expr>> = stored
+            .map(|(e, dtype)| store(e, *dtype, value, &mut self.cx.errors))
+            .collect();
         for decl in self.indices.iter().filter(|d| d.reduced && !d.used_right) {
             let message = format!("index `{}` is reduced but not used", decl.name);
             self.cx.warnings.push(super::tree::Warning {
@@ -174,7 +206,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 message,
             });
         }
-        Some(e)
+        stored.into_iter().collect()
     }
 
     /// An expression in another mode.
@@ -260,6 +292,17 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 span,
             })
         };
+        if let (Some(definition), [(_, known)]) = (&self.definition, &self.inline[..]) {
+            let Some(arg) = known.get(&*place.to_string()) else {
+                let diag = definition.unknown(place, known);
+                self.report(diag);
+                return None;
+            };
+            return Some(Expr {
+                span,
+                ..arg.clone()
+            });
+        }
         if let Some(name) = place.as_ident() {
             let inlined = self
                 .inline
@@ -453,6 +496,19 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         value
     }
 
+    /// An expression of an aggregation's definition, which reads `known` names.
+    pub(super) fn defined(
+        &mut self,
+        definition: Definition,
+        known: Args,
+        e: &ast::Expr,
+    ) -> Option<Expr> {
+        let name = self.cx.block.name.name.clone();
+        self.definition = Some(definition);
+        self.inline.push((name, known));
+        self.expr(e)
+    }
+
     /// Names of all indices, by number.
     pub(super) fn index_names(&self) -> Vec<Arc<str>> {
         self.indices.iter().map(|d| d.name.clone()).collect()
@@ -460,6 +516,6 @@ impl<'c, 'a> StmtCx<'c, 'a> {
 }
 
 /// Nodes of an expression.
-fn size(e: &Expr) -> usize {
+pub(super) fn size(e: &Expr) -> usize {
     1 + e.children().into_iter().map(size).sum::<usize>()
 }

@@ -8,10 +8,12 @@
 //! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
 //! * `body`: the variables of a block; `stmts`: its statements; `calls`: blocks calling blocks;
 //! * `expr`, `ops`, `access`, `reduce`: expressions; `dtype`: their element types;
+//! * `aggs`: aggregations over records;
 //! * `extents`: what indices run over; `ranges`: accesses in bounds; `prove`: the facts for both;
 //! * `fixes`: changes that errors propose; `unbound`: which index is meant.
 
 mod access;
+mod aggs;
 mod body;
 mod calls;
 mod dtype;
@@ -32,6 +34,8 @@ mod types;
 mod unbound;
 mod walk;
 
+#[cfg(feature = "plan")]
+pub(crate) use aggs::softmax_sum;
 #[cfg(feature = "plan")]
 pub(crate) use calls::solve_linear;
 pub use mentions::{Mentions, Paths};
@@ -74,6 +78,16 @@ pub fn check_with(program: &Program, others: &Others) -> Checked {
         })
         .collect();
     let made = Instances::default();
+    let mut aggs = Vec::new();
+    for item in &program.items {
+        if let Item::Agg(agg) = item {
+            let items = body::Items::of(program, declared, &checked, &made);
+            let (record, errors) = aggs::check(agg, &items);
+            checked.errors.extend(errors);
+            aggs.push((agg.head.name.name.clone(), record));
+        }
+    }
+    checked.aggs = aggs;
     for block in callees_first(&blocks, &mut checked.errors) {
         let items = body::Items::of(program, declared, &checked, &made);
         if instance::is_generic(block) {

@@ -89,7 +89,14 @@ impl Walk<'_, '_> {
     fn expr(&mut self, e: &mut Expr, plain: &Facts, guarded: &Facts) {
         let span = e.span;
         match &mut e.kind {
-            ExprKind::Lit(_) | ExprKind::Host(_) | ExprKind::Index(_) | ExprKind::Dim(_) => {}
+            ExprKind::Lit(_)
+            | ExprKind::Host(_)
+            | ExprKind::Index(_)
+            | ExprKind::Dim(_)
+            | ExprKind::Arg(_) => {}
+            ExprKind::Tuple(items) => {
+                items.iter_mut().for_each(|e| self.expr(e, plain, guarded));
+            }
             ExprKind::Cast(inner) => self.expr(inner, plain, guarded),
             ExprKind::Call(f, args) => {
                 let mut inner = guarded.clone();

@@ -1,19 +1,50 @@
 //! Reductions, and the three traps of writing them.
 
+use std::sync::Arc;
+
+use super::aggs::{coerce, softmax_sum};
 use super::dtype::{Flex, cast, fix, flex};
 use super::expr::StmtCx;
 use super::fixes::zero;
-use super::tree::{Expr, ExprKind, IndexId, Reduce};
-use super::types::{element_type, not_yet};
+use super::tree::{Aggregation, Expr, ExprKind, IndexId, RecordAgg, Reduce};
+use super::types::element_type;
 use super::walk::{mentions, named, positions};
 use crate::ein::{Agg, DType};
 use crate::syntax::ast::{self, BinaryOp, ReduceBody, UnaryOp};
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::names::nearest_agg;
+use crate::syntax::names::{SOFTMAX_SUM, are, count, nearest_agg};
 use crate::syntax::token::Span;
+
+/// An aggregation over records by its name.
+enum Named {
+    SoftmaxSum,
+    User(Arc<RecordAgg>),
+    /// With errors of its own: what it would give is not known.
+    Broken,
+}
 
 impl StmtCx<'_, '_> {
     pub(super) fn reduce(&mut self, reduce: &ast::Reduce, span: Span) -> Option<Expr> {
+        if let Some(definition) = &self.definition {
+            let diag = definition.refuse("a reduction", span);
+            self.report(diag);
+            return None;
+        }
+        if let Some(named) = self.record_agg(reduce) {
+            let made = self.record(reduce, named, span)?;
+            if let [only] = &made[..] {
+                return Some(only.clone());
+            }
+            let (name, count) = (&reduce.agg, made.len());
+            let text = format!("`{name}` gives {count} results, which need names of their own");
+            let names: Vec<String> = (0..count).map(|n| format!("y{n}")).collect();
+            let diag = Diag::new(Code::Pattern, reduce.agg.span, text);
+            let names = names.join(", ");
+            let help =
+                format!("put it in a statement of its own: `let ({names})[…] = {name}[…] (…);`");
+            self.report(diag.help(help));
+            return None;
+        }
         let name = reduce.agg.to_string();
         let agg = Agg::from_name(&name);
         let (Some(agg), ReduceBody::Product(body)) = (agg, &reduce.body) else {
@@ -21,41 +52,12 @@ impl StmtCx<'_, '_> {
             return None;
         };
         self.naked(reduce, body, span)?;
-        let before = self.visible.len();
-        let depth = self.guards.len();
-        let declared: Vec<Option<IndexId>> = reduce
-            .indices
-            .iter()
-            .map(|decl| self.declare(decl, true))
-            .collect();
-        if declared.contains(&None) {
-            self.suggest_free(reduce, body);
-            self.visible.truncate(before);
-            return None;
-        }
-        let filter = reduce.filter.as_ref().map(|f| self.condition(f));
-        if let Some(Some(filter)) = &filter {
-            self.guard(filter);
-        }
-        let value = self.expr(body);
-        self.guards.truncate(depth);
-        self.closed
-            .extend(reduce.indices.iter().map(|decl| decl.name.name.clone()));
-        self.visible.truncate(before);
-        let acc = match &reduce.acc {
-            None => None,
-            Some(dtype) => Some(element_type(dtype, &mut self.cx.errors)?),
-        };
-        let indices = declared.into_iter().collect::<Option<Vec<_>>>()?;
-        let filter = match filter {
-            None => None,
-            Some(filter) => Some(filter?),
-        };
-        let value = value?;
+        let (indices, filter, value) = self.bound(reduce, &[body], |cx| cx.expr(body))?;
         self.traps(agg, (reduce, span), body, &indices)?;
+        let acc = self.accumulator(reduce)?;
         let (acc, dtype, value) = self.reduced_dtype(agg, reduce, body, value, acc)?;
         let reduce = Reduce {
-            agg,
+            agg: Aggregation::Row(agg),
             indices,
             filter,
             acc,
@@ -68,26 +70,193 @@ impl StmtCx<'_, '_> {
         })
     }
 
+    /// The indices and the filter of a reduction, with what `value` makes in their scope.
+    fn bound<T>(
+        &mut self,
+        reduce: &ast::Reduce,
+        bodies: &[&ast::Expr],
+        value: impl FnOnce(&mut Self) -> Option<T>,
+    ) -> Option<(Vec<IndexId>, Option<Expr>, T)> {
+        let before = self.visible.len();
+        let depth = self.guards.len();
+        let declared: Vec<Option<IndexId>> = reduce
+            .indices
+            .iter()
+            .map(|decl| self.declare(decl, true))
+            .collect();
+        if declared.contains(&None) {
+            self.suggest_free(reduce, bodies);
+            self.visible.truncate(before);
+            return None;
+        }
+        let filter = reduce.filter.as_ref().map(|f| self.condition(f));
+        if let Some(Some(filter)) = &filter {
+            self.guard(filter);
+        }
+        let value = value(self);
+        self.guards.truncate(depth);
+        self.closed
+            .extend(reduce.indices.iter().map(|decl| decl.name.name.clone()));
+        self.visible.truncate(before);
+        let indices = declared.into_iter().collect::<Option<Vec<_>>>()?;
+        let filter = match filter {
+            None => None,
+            Some(filter) => Some(filter?),
+        };
+        Some((indices, filter, value?))
+    }
+
+    /// The dtype after the `;`.
+    fn accumulator(&mut self, reduce: &ast::Reduce) -> Option<Option<DType>> {
+        match &reduce.acc {
+            None => Some(None),
+            Some(dtype) => element_type(dtype, &mut self.cx.errors).map(Some),
+        }
+    }
+
+    /// The aggregation over records that a reduction names.
+    fn record_agg(&self, reduce: &ast::Reduce) -> Option<Named> {
+        let name = reduce.agg.as_ident()?;
+        if name.as_str() == SOFTMAX_SUM {
+            return Some(Named::SoftmaxSum);
+        }
+        let aggs = &self.cx.items.checked.aggs;
+        let found = aggs.iter().find(|(agg, _)| *agg == name.name)?;
+        Some(found.1.clone().map_or(Named::Broken, Named::User))
+    }
+
+    /// Every result of a reduction over records.
+    pub(super) fn results(&mut self, reduce: &ast::Reduce, span: Span) -> Option<Vec<Expr>> {
+        match self.record_agg(reduce) {
+            Some(named) => self.record(reduce, named, span),
+            None => Some(vec![self.reduce(reduce, span)?]),
+        }
+    }
+
+    fn record(&mut self, reduce: &ast::Reduce, named: Named, span: Span) -> Option<Vec<Expr>> {
+        let params: Vec<Arc<str>> = match &named {
+            Named::SoftmaxSum => vec!["score".into(), "value".into()],
+            Named::User(agg) => agg.args.iter().map(|(name, _)| name.clone()).collect(),
+            Named::Broken => Vec::new(),
+        };
+        let name = &reduce.agg;
+        let texts: Vec<&ast::Expr> = match &reduce.body {
+            ReduceBody::Args(args) => args.iter().collect(),
+            ReduceBody::Product(_) if matches!(named, Named::Broken) => return None,
+            ReduceBody::Product(body) => {
+                let text = format!("`{name}` takes its arguments in parentheses");
+                let diag = Diag::new(Code::Arity, body.span, text);
+                let head = head(reduce);
+                self.report(match &params[..] {
+                    [_] => diag.help(format!("`{head} ({body})`")),
+                    _ => diag.help(format!("`{head} ({})`", params.join(", "))),
+                });
+                return None;
+            }
+        };
+        let made = self.bound(reduce, &texts, |cx| {
+            let made: Vec<Option<Expr>> = texts.iter().map(|e| cx.expr(e)).collect();
+            made.into_iter().collect::<Option<Vec<_>>>()
+        });
+        let (indices, filter, args) = made?;
+        if !matches!(named, Named::Broken) && args.len() != params.len() {
+            let wanted = count(params.len(), "argument", "arguments");
+            let text = format!(
+                "`{name}` takes {wanted} ({}), but {} given",
+                params.join(", "),
+                are(args.len())
+            );
+            self.report(Diag::new(Code::Arity, name.span, text));
+            return None;
+        }
+        let acc = self.accumulator(reduce)?;
+        let (agg, args, dtype) = match named {
+            Named::Broken => return None,
+            Named::SoftmaxSum => {
+                let (agg, args, dtype) = self.softmax_sum(reduce, args, &texts, acc)?;
+                (agg, args, Some(dtype))
+            }
+            Named::User(agg) => {
+                if let Some(acc) = &reduce.acc {
+                    let text = format!("the state of `{name}` has dtypes of its own");
+                    let diag = Diag::new(Code::DtypeRule, acc.span, text);
+                    self.report(diag.help(format!("leave out `; {acc}`")));
+                    return None;
+                }
+                let given = args.into_iter().zip(&texts).zip(&agg.args);
+                let args: Vec<Option<Expr>> = given
+                    .map(|((e, text), (_, d))| coerce(e, *d, text, &mut self.cx.errors))
+                    .collect();
+                (agg, args.into_iter().collect::<Option<Vec<_>>>()?, None)
+            }
+        };
+        let result = |(n, finish): (usize, &Expr)| Expr {
+            kind: ExprKind::Reduce(Box::new(Reduce {
+                agg: Aggregation::Record(agg.clone(), n),
+                indices: indices.clone(),
+                filter: filter.clone(),
+                acc: finish.dtype,
+                body: Expr {
+                    kind: ExprKind::Tuple(args.clone()),
+                    dtype: finish.dtype,
+                    span,
+                },
+            })),
+            dtype: dtype.unwrap_or(finish.dtype),
+            span,
+        };
+        Some(agg.results.iter().enumerate().map(result).collect())
+    }
+
+    /// `softmax_sum` for the dtypes of its arguments, and the dtype of its result.
+    fn softmax_sum(
+        &mut self,
+        reduce: &ast::Reduce,
+        mut args: Vec<Expr>,
+        texts: &[&ast::Expr],
+        acc: Option<DType>,
+    ) -> Option<(Arc<RecordAgg>, Vec<Expr>, DType)> {
+        for (arg, text) in args.iter_mut().zip(texts) {
+            if flex(arg).is_some() {
+                fix(arg, acc.unwrap_or(DType::F32), &mut self.cx.errors)?;
+            }
+            if !arg.dtype.is_float() {
+                let message = format!("`{SOFTMAX_SUM}` is not defined for {}", arg.dtype);
+                let diag = Diag::new(Code::DtypeRule, text.span, message);
+                self.report(diag.fix(cast(text, DType::F32)));
+                return None;
+            }
+        }
+        let dtype = acc.unwrap_or(args[1].dtype);
+        let own = args[0].dtype.default_accumulator();
+        let own = own.common(args[1].dtype.default_accumulator())?;
+        let state = acc.unwrap_or(own);
+        if let (false, Some(acc)) = (state.is_float(), &reduce.acc) {
+            let message = format!("`{SOFTMAX_SUM}` accumulates in a float, not in {state}");
+            self.report(Diag::new(Code::DtypeRule, acc.span, message));
+            return None;
+        }
+        let given = args.into_iter().zip(texts);
+        let args: Vec<Option<Expr>> = given
+            .map(|(e, text)| coerce(e, state, text, &mut self.cx.errors))
+            .collect();
+        let args = args.into_iter().collect::<Option<Vec<_>>>()?;
+        Some((softmax_sum(state)?, args, dtype))
+    }
+
     fn no_agg(&self, name: &str, reduce: &ast::Reduce) -> Diag {
         let span = reduce.agg.span;
-        if name == "softmax_sum" {
-            return not_yet(span, "`softmax_sum`");
-        }
-        if matches!(reduce.body, ReduceBody::Args(_)) && nearest_agg(name).is_none() {
-            return not_yet(span, "an aggregation of one's own");
-        }
         let diag = Diag::new(
             Code::UnknownAgg,
             span,
             format!("there is no aggregation `{name}`"),
         );
-        match nearest_agg(name) {
+        let users = || self.cx.items.checked.aggs.iter().map(|(agg, _)| &**agg);
+        match nearest_agg(name, users()) {
             Some(meant) => diag.fix(Fix::replace(span, meant, "did you mean {}?")),
             None => {
-                let known = crate::ein::agg::AGGS
-                    .iter()
-                    .map(|row| row.name)
-                    .collect::<Vec<_>>();
+                let rows = crate::ein::agg::AGGS.iter().map(|row| row.name);
+                let known: Vec<&str> = rows.chain([SOFTMAX_SUM]).chain(users()).collect();
                 diag.help(format!("aggregations are `{}`", known.join("`, `")))
             }
         }
@@ -162,9 +331,9 @@ impl StmtCx<'_, '_> {
 
     /// Adds to the error about a reduced index that is bound already: the only free index of the
     /// body is the one that is meant, else another name.
-    fn suggest_free(&mut self, reduce: &ast::Reduce, body: &ast::Expr) {
+    fn suggest_free(&mut self, reduce: &ast::Reduce, bodies: &[&ast::Expr]) {
         let mut names = Vec::new();
-        positions(body, &mut names);
+        bodies.iter().for_each(|body| positions(body, &mut names));
         names.retain(|name| {
             self.visible_index(name).is_none()
                 && self.cx.lookup(name).is_none()

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::body::BodyCx;
 use super::expr::StmtCx;
 use super::tree::{Index, IndexId, LoopVar, Statement, Stmt, TensorType, Type, VarId};
-use super::types::{element_type, extent, not_yet, reserved, too_long};
+use super::types::{element_type, extent, not_yet, too_long};
 use super::{extents, ranges};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::{
@@ -68,7 +68,7 @@ impl BodyCx<'_> {
         value: &ast::Expr,
     ) -> Option<Stmt> {
         for name in &pat.names {
-            reserved(name, &mut self.errors);
+            self.reserved(name);
         }
         let made = match &pat.indices {
             Some(left) => self.tensor_stmt(stmt, pat, left, ty, value),
@@ -93,6 +93,11 @@ impl BodyCx<'_> {
                 }
             }
             Some(Stmt::Tensor(s)) => self.vars[s.target.at()].mutable = mutable,
+            Some(Stmt::Tensors(all)) => {
+                for s in all {
+                    self.vars[s.target.at()].mutable = mutable;
+                }
+            }
             Some(_) => {}
         }
         made
@@ -138,14 +143,8 @@ impl BodyCx<'_> {
         ty: Option<&RType>,
         value: &ast::Expr,
     ) -> Option<Stmt> {
-        let [name] = &pat.names[..] else {
-            self.errors.push(not_yet(
-                pat.span,
-                "a statement that defines several tensors",
-            ));
-            return None;
-        };
         if let ast::ExprKind::Call { path, args } = &value.kind
+            && let [name] = &pat.names[..]
             && self.items.blocks.contains(&*path.to_string())
         {
             let text = format!("`{path}` is a block, so its result is bound whole");
@@ -156,38 +155,36 @@ impl BodyCx<'_> {
                 .push(Diag::new(Code::Pattern, pat.span, text).fix(bare));
             return None;
         }
-        let dtype = match ty {
-            None => None,
-            Some(ty) => Some(self.statement_dtype(ty)?),
+        let dtypes = match ty {
+            None => vec![None; pat.names.len()],
+            Some(ty) => self.statement_dtypes(ty, pat)?,
         };
         let (mut cx, left) = StmtCx::new(self, left)?;
-        let value = cx.value(value, dtype);
+        let values = cx.values(value, pat, &dtypes);
         let StmtCx {
             indices,
             mut uses,
             accesses,
             ..
         } = cx;
-        if value.is_none() {
+        if values.is_none() {
             let all = (0..indices.len()).map(|at| IndexId(at as u16));
             uses.poisoned.extend(all);
         }
-        let wanted = self.wanted(name, &left);
+        let wanted = self.wanted(&pat.names[0], &left);
         let indices = extents::solve(self, indices, &uses, &wanted);
-        let (indices, mut value) = (indices?, value?);
+        let (indices, mut values) = (indices?, values?);
         self.index_extents(&indices);
-        ranges::prove(self, &indices, &left, &mut value, &accesses)?;
+        for value in &mut values {
+            ranges::prove(self, &indices, &left, value, &accesses)?;
+        }
         let axes = left
             .iter()
             .map(|axis| Dim::try_product(axis.iter().map(|i: &IndexId| &indices[i.at()].extent)))
-            .collect::<Option<_>>();
+            .collect::<Option<Vec<Dim>>>();
         let Some(axes) = axes else {
             self.errors.push(too_long(pat.span));
             return None;
-        };
-        let ty = TensorType {
-            dtype: dtype.unwrap_or(value.dtype),
-            axes,
         };
         let (mut whole, mut split) = (false, Vec::new());
         for attr in &stmt.attrs {
@@ -197,16 +194,32 @@ impl BodyCx<'_> {
                 _ => {}
             }
         }
-        let target = self.define(name, Some(Type::Tensor(ty)), false);
-        Some(Stmt::Tensor(Statement {
-            target,
-            indices,
-            left,
-            value,
-            whole,
-            split,
-            span: stmt.span,
-        }))
+        let mut made = Vec::new();
+        for ((name, value), dtype) in pat.names.iter().zip(values).zip(dtypes) {
+            if pat.names.len() > 1 && name.as_str() == "_" {
+                continue;
+            }
+            let ty = TensorType {
+                dtype: dtype.unwrap_or(value.dtype),
+                axes: axes.clone(),
+            };
+            made.push(Statement {
+                target: self.define(name, Some(Type::Tensor(ty)), false),
+                indices: indices.clone(),
+                left: left.clone(),
+                value,
+                whole,
+                split: split.clone(),
+                span: stmt.span,
+            });
+        }
+        Some(match made.pop() {
+            Some(only) if pat.names.len() == 1 => Stmt::Tensor(only),
+            last => {
+                made.extend(last);
+                Stmt::Tensors(made)
+            }
+        })
     }
 
     /// The extents of left indices where `name` is a result.
@@ -243,17 +256,19 @@ impl BodyCx<'_> {
         }
     }
 
-    /// The dtype of an annotated statement. Extents may be given too, in which case they are those
-    /// of the left.
-    fn statement_dtype(&mut self, ty: &RType) -> Option<DType> {
-        match &ty.types[..] {
-            [
-                ast::Type {
-                    kind: ast::TypeKind::Tensor { dtype, axes: None },
-                    ..
-                },
-            ] => element_type(dtype, &mut self.errors),
-            _ => {
+    /// The dtypes of an annotated statement, one per name.
+    fn statement_dtypes(&mut self, ty: &RType, pat: &Pattern) -> Option<Vec<Option<DType>>> {
+        let dtype = |ty: &ast::Type| match &ty.kind {
+            ast::TypeKind::Tensor { dtype, axes: None } => Some(dtype.clone()),
+            _ => None,
+        };
+        let names: Option<Vec<Ident>> = ty.types.iter().map(dtype).collect();
+        match names.filter(|names| names.len() == pat.names.len()) {
+            Some(names) => names
+                .iter()
+                .map(|name| element_type(name, &mut self.errors).map(Some))
+                .collect(),
+            None => {
                 let text = "the annotation of a statement is a dtype; its indices give the axes";
                 let dtype = match &ty.types[..] {
                     [

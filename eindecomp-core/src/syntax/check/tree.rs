@@ -23,6 +23,8 @@ pub struct Checked {
     pub blocks: Vec<Block>,
     /// The structs, in order.
     pub structs: Vec<Struct>,
+    /// The aggregations by name, in order; `None` for one with an error in it.
+    pub aggs: Vec<(Arc<str>, Option<Arc<RecordAgg>>)>,
     /// Every error, in order of place.
     pub errors: Vec<Diag>,
     /// Every warning, in order of place.
@@ -378,6 +380,8 @@ pub struct Var {
 pub enum Stmt {
     /// `let y[i] = …;`
     Tensor(Statement),
+    /// `let (m, v)[i] = stats[k] (…);`: one statement per result that has a name.
+    Tensors(Vec<Statement>),
     /// `let x = y;`
     Alias {
         /// What is defined.
@@ -537,13 +541,17 @@ pub enum ExprKind {
     If(Box<Expr>, Box<Expr>, Box<Expr>),
     /// A reduction.
     Reduce(Box<Reduce>),
+    /// The arguments of an aggregation over records, as the whole body of its reduction.
+    Tuple(Vec<Expr>),
+    /// In the definition of an aggregation over records: an argument or component, by number.
+    Arg(usize),
 }
 
 impl Expr {
     /// Direct sub-expressions, those in accesses included.
     pub fn children(&self) -> Vec<&Expr> {
         match &self.kind {
-            ExprKind::Call(_, args) => args.iter().collect(),
+            ExprKind::Call(_, args) | ExprKind::Tuple(args) => args.iter().collect(),
             ExprKind::Cast(e) => vec![e],
             ExprKind::If(c, a, b) => vec![c, a, b],
             ExprKind::Reduce(r) => r.filter.iter().chain([&r.body]).collect(),
@@ -586,13 +594,66 @@ pub enum Sub {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reduce {
     /// The aggregation.
-    pub agg: Agg,
+    pub agg: Aggregation,
     /// The reduced indices.
     pub indices: Vec<IndexId>,
     /// `where …`
     pub filter: Option<Expr>,
-    /// Element type of partial results.
+    /// Element type of partial results; of an aggregation over records, that of its result.
     pub acc: DType,
     /// What is reduced.
     pub body: Expr,
+}
+
+/// What a reduction does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Aggregation {
+    /// A row of the table.
+    Row(Agg),
+    /// An aggregation over records, and which of its results.
+    Record(Arc<RecordAgg>, usize),
+}
+
+impl PartialEq<Agg> for Aggregation {
+    fn eq(&self, other: &Agg) -> bool {
+        matches!(self, Aggregation::Row(agg) if agg == other)
+    }
+}
+
+impl fmt::Display for Aggregation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Aggregation::Row(agg) => write!(f, "{agg}"),
+            Aggregation::Record(record, _) => f.write_str(&record.name),
+        }
+    }
+}
+
+/// An aggregation over records: a user's, or `softmax_sum`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordAgg {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its arguments.
+    pub args: Vec<(Arc<str>, DType)>,
+    /// The components of its state.
+    pub state: Vec<Component>,
+    /// Its results, over the components.
+    pub results: Vec<Expr>,
+}
+
+/// A component of a state.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Component {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its element type.
+    pub dtype: DType,
+    /// Its value for no element.
+    pub identity: Value,
+    /// Its value for one element, over the arguments.
+    pub lift: Expr,
+    /// Its value for two states, over their components: those of the second after those of the
+    /// first.
+    pub merge: Expr,
 }

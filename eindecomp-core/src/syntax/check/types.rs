@@ -14,7 +14,7 @@ use super::tree::{
 use crate::ein::{Agg, DType, Dim};
 use crate::syntax::ast::{self, AttrKind, ClauseKind, CmpOp, DimKind, DimOp, Generic, Ident, Item};
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::names::{are, count, nearest};
+use crate::syntax::names::{SOFTMAX_SUM, are, count, nearest};
 use crate::syntax::token::Span;
 
 /// The refusal of a part of the language that is not there yet.
@@ -192,10 +192,15 @@ pub(super) fn is_const(path: &ast::Path) -> bool {
 
 /// Names that may be declared once only.
 #[derive(Default)]
-struct Once<'a>(BTreeMap<&'a str, Span>);
+pub(super) struct Once<'a>(BTreeMap<&'a str, Span>);
 
 impl<'a> Once<'a> {
-    fn add(&mut self, name: &'a Ident, what: &str, errors: &mut Vec<Diag>) -> bool {
+    pub(super) fn add(&mut self, name: &'a Ident, what: &str, errors: &mut Vec<Diag>) -> bool {
+        self.distinct(name, what, errors) && !reserved(name, errors)
+    }
+
+    /// For a name that stands for nothing by itself, so that any will do.
+    pub(super) fn distinct(&mut self, name: &'a Ident, what: &str, errors: &mut Vec<Diag>) -> bool {
         let fresh = match self.0.get(name.as_str()) {
             None => true,
             Some(first) => {
@@ -207,17 +212,15 @@ impl<'a> Once<'a> {
             }
         };
         self.0.entry(name.as_str()).or_insert(name.span);
-        fresh && !reserved(name, errors)
+        fresh
     }
 }
 
 /// Reports a name that is an aggregation's.
 pub(super) fn reserved(name: &Ident, errors: &mut Vec<Diag>) -> bool {
-    let taken = Agg::from_name(name.as_str()).is_some() || name.as_str() == "softmax_sum";
+    let taken = Agg::from_name(name.as_str()).is_some() || name.as_str() == SOFTMAX_SUM;
     if taken {
-        let text = format!("`{name}` is an aggregation and cannot be declared as anything else");
-        let help = format!("call it `{name}_` or something more telling");
-        errors.push(Diag::new(Code::ReservedName, name.span, text).help(help));
+        errors.push(is_agg(name));
     }
     taken
 }
@@ -267,6 +270,13 @@ pub(super) fn signatures(program: &ast::Program) -> Checked {
     out
 }
 
+/// The refusal of an aggregation's name.
+pub(super) fn is_agg(name: &Ident) -> Diag {
+    let text = format!("`{name}` is an aggregation and cannot be declared as anything else");
+    let help = format!("call it `{name}_` or something more telling");
+    Diag::new(Code::ReservedName, name.span, text).help(help)
+}
+
 /// Structs and signatures of the program.
 pub(super) fn items(program: &ast::Program, declared: &Declared<'_>, out: &mut Checked) {
     out.structs.extend(declared.others.structs().cloned());
@@ -274,12 +284,6 @@ pub(super) fn items(program: &ast::Program, declared: &Declared<'_>, out: &mut C
     for item in &program.items {
         names.add(&item.head().name, "item", &mut out.errors);
         match item {
-            Item::Agg(agg) => {
-                out.errors.push(not_yet(
-                    agg.head.name.span,
-                    "an aggregation of one's own (`agg`)",
-                ));
-            }
             Item::Extern(kernel) => {
                 out.errors
                     .push(not_yet(kernel.head.name.span, "`extern fn`"));

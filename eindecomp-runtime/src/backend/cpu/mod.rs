@@ -2,7 +2,9 @@
 //!
 //! A kernel is compiled once per vertex and runs any tile of it on one thread. Contractions go
 //! through a GEMM (`gemm`); everything else is a register program over chunks of points
-//! (`program`, `exec`, `calls`) whose values are stored or folded (`vector`, `reduce`).
+//! (`program`, `exec`, `calls`) whose values are stored or folded (`vector`, `reduce`). A vertex
+//! with reductions inside its expressions, or whose partial results are records, is run block by
+//! block through smaller kernels, whose results stay in scratch (`fused`, `records`, `softmax`).
 //! `nest` turns label ranges and strides into loops; `memory` moves elements between windows
 //! and registers; `combine` folds partial results and copies boxes.
 //!
@@ -13,13 +15,16 @@
 mod calls;
 mod combine;
 mod exec;
+mod fused;
 mod gemm;
 mod math;
 mod memory;
 mod nest;
 mod program;
+mod records;
 mod reduce;
 mod simd;
+mod softmax;
 #[cfg(test)]
 mod tests;
 mod vector;
@@ -27,16 +32,21 @@ mod vector;
 use std::sync::Arc;
 
 use eindecomp_core::ein::access::{AccessMap, AxisAccess};
-use eindecomp_core::ein::{DType, EinSum, LabelId, Value};
+use eindecomp_core::ein::einsum::Part;
+use eindecomp_core::ein::{Aggregation, DType, EinSum, LabelId, Value};
 use eindecomp_core::graph::{BoundGraph, NodeId};
 use eindecomp_core::plan::layout::Region;
 
-pub use combine::{copy, fold};
+use combine::fold;
+
+pub use combine::copy;
 
 use crate::view::{View, ViewMut};
+use fused::{Array, Staged};
 use gemm::{Contraction, Converted};
 use nest::Walk;
 use program::{Program, Source};
+use records::Records;
 use vector::{Vector, Work};
 
 /// Points of a vector kernel that are worth a piece of their own.
@@ -117,6 +127,26 @@ pub enum KernelRunError {
 pub struct Scratch {
     work: Work,
     converted: Converted,
+    /// Memory of arrays that nobody uses.
+    spare: Vec<Vec<u64>>,
+}
+
+impl Scratch {
+    fn take(&mut self, dtype: DType, region: Region) -> Array {
+        Array::new(self.spare.pop().unwrap_or_default(), dtype, region)
+    }
+
+    fn give(&mut self, array: Array) {
+        self.spare.push(array.into_words());
+    }
+}
+
+/// What a kernel knows of an operand's tensor.
+#[derive(Clone, Debug)]
+struct Tensor {
+    shape: Vec<usize>,
+    dtype: DType,
+    name: Arc<str>,
 }
 
 /// A vertex compiled for the CPU; it runs any tile of it.
@@ -131,8 +161,17 @@ pub struct Kernel {
     tensors: Vec<Arc<str>>,
     name: Arc<str>,
     maps: Vec<AccessMap>,
-    contraction: Option<Contraction>,
-    vector: Vector,
+    /// Labels of the output, slow to fast.
+    out: Vec<LabelId>,
+    way: Way,
+}
+
+/// How a kernel runs.
+#[derive(Debug)]
+enum Way {
+    Plain(Option<Contraction>, Vector),
+    Staged(Box<Staged>),
+    Records(Box<Records>),
 }
 
 impl Kernel {
@@ -143,41 +182,71 @@ impl Kernel {
     pub fn compile(graph: &BoundGraph, node: NodeId) -> Result<Kernel, KernelError> {
         let vertex = graph.node(node);
         let einsum = vertex.einsum().ok_or(KernelError::Input(node))?;
-        let operands = || einsum.operands.iter().map(|o| o.node);
-        let shapes: Vec<Vec<usize>> = operands().map(|n| graph.shape(n).to_vec()).collect();
-        let dtypes: Vec<DType> = operands().map(|n| graph.node(n).dtype).collect();
+        let tensor = |o: &eindecomp_core::ein::Operand| Tensor {
+            shape: graph.shape(o.node).to_vec(),
+            dtype: graph.node(o.node).dtype,
+            name: graph.node(o.node).name.clone(),
+        };
+        let tensors = einsum.operands.iter().map(tensor).collect();
         let extents = graph.label_extents(node).to_vec();
+        Kernel::new(einsum.clone(), extents, tensors, vertex.name.clone())
+    }
+
+    fn new(
+        einsum: EinSum,
+        extents: Vec<usize>,
+        operands: Vec<Tensor>,
+        name: Arc<str>,
+    ) -> Result<Kernel, KernelError> {
         let maps: Vec<AccessMap> = einsum.operands.iter().map(AccessMap::of).collect();
-        for (map, operand) in maps.iter().zip(&einsum.operands) {
+        for (map, operand) in maps.iter().zip(&operands) {
             if let Some(axis) = map.axes.iter().position(|a| !is_small(a, &extents)) {
-                let tensor = graph.node(operand.node).name.clone();
+                let tensor = operand.name.clone();
                 return Err(KernelError::Index { tensor, axis });
             }
         }
-        let program = Program::compile(&Source {
-            einsum,
-            extents: &extents,
-            shapes: &shapes,
-            dtypes: &dtypes,
-        })
-        .ok_or(KernelError::DType)?;
+        let out: Vec<LabelId> = einsum.out.iter().flatten().copied().collect();
+        let record = einsum.reduce.as_ref().and_then(|r| r.agg.record());
+        let staged = match record {
+            None => Staged::of(&einsum, &extents, &operands, &name)?,
+            Some(_) => None,
+        };
+        let shapes: Vec<Vec<usize>> = operands.iter().map(|t| t.shape.clone()).collect();
+        let dtypes: Vec<DType> = operands.iter().map(|t| t.dtype).collect();
+        let way = match (record, staged) {
+            (Some(record), _) => Way::Records(Box::new(Records::new(
+                &einsum, record, &extents, &operands,
+            )?)),
+            (None, Some(staged)) => Way::Staged(Box::new(staged)),
+            (None, None) => {
+                let program = Program::compile(&Source {
+                    einsum: &einsum,
+                    extents: &extents,
+                    shapes: &shapes,
+                    dtypes: &dtypes,
+                })
+                .ok_or(KernelError::DType)?;
+                let reduced = einsum.reduce.iter().flat_map(|r| &r.labels);
+                let vector = Vector {
+                    program,
+                    out: out.clone(),
+                    reduced: reduced.copied().collect(),
+                    agg: einsum.reduce.as_ref().and_then(|r| match r.agg {
+                        Aggregation::Row(agg) => Some((agg, r.acc)),
+                        Aggregation::Record(_) => None,
+                    }),
+                };
+                let contraction = Contraction::of(&einsum, &extents, &shapes, &dtypes);
+                Way::Plain(contraction, vector)
+            }
+        };
         Ok(Kernel {
-            contraction: Contraction::of(einsum, &extents, &shapes, &dtypes),
-            vector: Vector {
-                program,
-                out: einsum.out.iter().flatten().copied().collect(),
-                reduced: einsum
-                    .reduce
-                    .iter()
-                    .flat_map(|r| &r.labels)
-                    .copied()
-                    .collect(),
-                agg: einsum.reduce.as_ref().map(|r| (r.agg, r.acc)),
-            },
+            way,
+            out,
             maps,
-            tensors: operands().map(|n| graph.node(n).name.clone()).collect(),
-            name: vertex.name.clone(),
-            einsum: einsum.clone(),
+            tensors: operands.into_iter().map(|t| t.name).collect(),
+            name,
+            einsum,
             extents,
             shapes,
             dtypes,
@@ -190,19 +259,28 @@ impl Kernel {
         if tile.is_empty() {
             return vec![tile.clone()];
         }
-        let gemm = self.contraction.as_ref().filter(|c| c.suits(tile));
-        let grain = if gemm.is_some() {
+        let gemm = match &self.way {
+            Way::Plain(contraction, _) => contraction.as_ref().filter(|c| c.suits(tile)),
+            _ => None,
+        };
+        let fused = !matches!(self.way, Way::Plain(..));
+        let grain = if gemm.is_some() || fused {
             MULTIPLICATIONS
         } else {
             POINTS
         };
         let mut wanted = (tile.volume() / grain).clamp(1, PIECES);
         let mut pieces = vec![tile.clone()];
-        let last = self.vector.out.last();
-        for &label in &self.vector.out {
+        let last = self.out.last();
+        let labels = match &self.way {
+            Way::Records(records) => records.rows(),
+            _ => &self.out,
+        };
+        for &label in labels {
             let (lo, hi) = tile.0[label.at()];
             let least = match gemm {
                 Some(c) => c.least(label.at()),
+                None if fused => 1,
                 None if Some(&label) == last => nest::LANES,
                 None => 1,
             };
@@ -221,8 +299,9 @@ impl Kernel {
         pieces
     }
 
-    /// Computes the output box of `tile` into `write`, whose element type is the accumulator's
-    /// (a partial result) or the vertex's.
+    /// Computes the output box of `tile` into `writes`: one window, whose element type is the
+    /// accumulator's (a partial result) or the vertex's, or one per component of a record, if the
+    /// tile does not have all of the reduced labels.
     ///
     /// `reads` has one window per operand, which covers the tile's footprint in it; `slots` are
     /// the values of the graph's numbered literals.
@@ -233,7 +312,7 @@ impl Kernel {
         &self,
         tile: &Region,
         reads: &[View],
-        write: &ViewMut,
+        writes: &[ViewMut],
         slots: &[Value],
         scratch: &mut Scratch,
     ) -> Result<(), KernelRunError> {
@@ -251,64 +330,103 @@ impl Kernel {
         };
         count("labels", self.extents.len(), tile.0.len())?;
         count("windows", self.maps.len(), reads.len())?;
+        let parts = self.parts(tile);
+        count("results", parts.len(), writes.len())?;
         if self
-            .vector
             .out
             .iter()
             .any(|l| tile.0[l.at()].0 >= tile.0[l.at()].1)
         {
             return Ok(());
         }
-        let out = self.output(tile, write)?;
         let footprints = self.footprints(tile, reads)?;
-        match self.contraction.as_ref().filter(|c| c.suits(tile)) {
-            Some(c) => {
-                c.run(
-                    tile,
-                    &out,
-                    reads,
-                    &footprints,
-                    write,
-                    &mut scratch.converted,
-                );
+        let placed = parts
+            .iter()
+            .zip(writes)
+            .map(|(p, w)| self.output(tile, w, p));
+        let mut placed = placed.collect::<Result<Vec<Walk>, _>>()?;
+        match &self.way {
+            Way::Plain(Some(c), _) if c.suits(tile) => {
+                let converted = &mut scratch.converted;
+                c.run(tile, &placed[0], reads, &footprints, &writes[0], converted);
                 Ok(())
             }
-            None => self
-                .vector
-                .run(
-                    tile,
-                    out,
-                    (reads, &self.shapes),
-                    write,
-                    slots,
-                    &mut scratch.work,
-                )
-                .map_err(|miss| KernelRunError::OutOfRange {
-                    tensor: self.tensors[miss.operand].clone(),
-                    axis: miss.axis,
-                    value: miss.index,
-                    extent: self.shapes[miss.operand][miss.axis],
-                }),
+            Way::Plain(_, vector) => {
+                let (out, work) = (placed.remove(0), &mut scratch.work);
+                let operands = (reads, &self.shapes[..]);
+                vector
+                    .run(tile, out, operands, &writes[0], slots, work)
+                    .map_err(|miss| KernelRunError::OutOfRange {
+                        tensor: self.tensors[miss.operand].clone(),
+                        axis: miss.axis,
+                        value: miss.index,
+                        extent: self.shapes[miss.operand][miss.axis],
+                    })
+            }
+            Way::Staged(staged) => staged.run(tile, reads, writes, slots, scratch),
+            Way::Records(records) => {
+                let targets = placed.iter().zip(writes).collect();
+                records.run(tile, reads, targets, slots, scratch)
+            }
+        }
+    }
+
+    /// What a tile makes: its result, or the components of a record that others are merged with.
+    fn parts(&self, tile: &Region) -> Vec<Part> {
+        let mut reduced = self.einsum.reduce.iter().flat_map(|r| &r.labels);
+        match &self.way {
+            Way::Records(_) if reduced.any(|l| tile.0[l.at()] != (0, self.extents[l.at()])) => {
+                self.einsum.parts()
+            }
+            _ => vec![Part::whole(&self.einsum)],
+        }
+    }
+
+    /// Folds a box of partial results, of which there is one window per part of each in the order
+    /// of `srcs`, in the balanced binary tree `((0, 1), (2, 3)), …` over them, and converts to the
+    /// element type of `dst`.
+    ///
+    /// # Errors
+    /// None but bugs of the task graph.
+    pub fn fold(
+        &self,
+        srcs: &[View],
+        dst: &ViewMut,
+        region: &Region,
+        scratch: &mut Scratch,
+    ) -> Result<(), KernelRunError> {
+        match (&self.way, self.einsum.reduce.as_ref().map(|r| &r.agg)) {
+            (Way::Records(records), _) => records.fold(srcs, dst, region, scratch),
+            (_, Some(Aggregation::Row(agg))) => {
+                fold(Some(*agg), srcs, dst, region);
+                Ok(())
+            }
+            _ => {
+                fold(None, srcs, dst, region);
+                Ok(())
+            }
         }
     }
 
     /// What kind of kernel it is, for people.
     pub fn describe(&self) -> String {
-        match &self.contraction {
-            Some(c) => c.describe(&self.einsum),
-            None => {
-                let n = self.vector.program.instrs.len();
+        match &self.way {
+            Way::Plain(Some(c), _) => c.describe(&self.einsum),
+            Way::Plain(None, vector) => {
+                let n = vector.program.instrs.len();
                 let s = if n == 1 { "" } else { "s" };
                 match &self.einsum.reduce {
                     Some(r) => format!("vector {n} instruction{s}, {}", r.agg),
                     None => format!("vector {n} instruction{s}"),
                 }
             }
+            Way::Staged(staged) => staged.describe(),
+            Way::Records(records) => records.describe(),
         }
     }
 
-    /// The walk of the output in its window, which is found to hold the tile's box.
-    fn output(&self, tile: &Region, write: &ViewMut) -> Result<Walk, KernelRunError> {
+    /// The walk of a part of the output in its window, which is found to hold the tile's box.
+    fn output(&self, tile: &Region, write: &ViewMut, part: &Part) -> Result<Walk, KernelRunError> {
         let mut walk = Walk {
             base: 0,
             coefficients: vec![0; self.extents.len()],
@@ -316,6 +434,10 @@ impl Kernel {
         let mut needed = Region(Vec::new());
         let window = write.region();
         for (axis, labels) in self.einsum.out.iter().enumerate() {
+            if !part.axes[axis] {
+                needed.0.push((0, 1));
+                continue;
+            }
             let (mut lo, mut hi) = (0, 1);
             let mut inner = 1;
             for l in labels.iter().rev() {
@@ -331,16 +453,19 @@ impl Kernel {
         for (r, &s) in window.0.iter().zip(write.strides()) {
             walk.base -= r.0 as i64 * s as i64;
         }
-        let acc = self.einsum.reduce.as_ref().map(|r| r.acc);
+        let acc = match &self.way {
+            Way::Records(_) => None,
+            _ => self.einsum.reduce.as_ref().map(|r| r.acc),
+        };
         let dtype = write.dtype();
-        let fits = dtype == self.einsum.dtype || acc == Some(dtype);
+        let fits = dtype == part.dtype || acc == Some(dtype);
         if fits && window.0.len() == needed.0.len() && window.contains(&needed) {
             return Ok(walk);
         }
         Err(KernelRunError::Window {
             tensor: self.name.clone(),
             window: format!("{dtype} {window}"),
-            needed: format!("{} {needed}", self.einsum.dtype),
+            needed: format!("{} {needed}", part.dtype),
         })
     }
 

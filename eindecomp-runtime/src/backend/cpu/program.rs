@@ -123,7 +123,7 @@ impl Program {
         };
         let (body, dtype) = c.expr(&e.body, filter)?;
         let result = match &e.reduce {
-            Some(r) if r.agg.row().selects => body,
+            Some(r) if r.agg.selects() => body,
             Some(r) => c.convert(body, dtype, r.acc),
             None => c.convert(body, dtype, e.dtype),
         };
@@ -213,6 +213,8 @@ impl Compiler<'_> {
                 (self.emit(Op::Cast(*to, reg), Kind::of(*to), labels), *to)
             }
             Expr::Call(f, args) => self.call(*f, args, mask)?,
+            // Taken apart before (`fused`, `records`).
+            Expr::Tuple(_) | Expr::Fold(_) => return None,
             Expr::If(cond, yes, no) => {
                 let (cond, _) = self.expr(cond, mask)?;
                 let taken = self.and(mask, cond);

@@ -220,7 +220,7 @@ impl Case {
                 .collect(),
         };
         let reduce = self.agg.map(|agg| Reduce {
-            agg,
+            agg: agg.into(),
             labels: (outs..labels.len() as u16).map(LabelId).collect(),
             acc: self.acc,
             filter: self.filter.clone(),
@@ -333,7 +333,13 @@ impl Case {
                 tile.volume()
             );
             for piece in pieces {
-                kernel.run(&piece, &reads, &write, graph.slots(), &mut scratch)?;
+                kernel.run(
+                    &piece,
+                    &reads,
+                    std::slice::from_ref(&write),
+                    graph.slots(),
+                    &mut scratch,
+                )?;
             }
             if split {
                 partials.entry(region).or_default().push(partial);

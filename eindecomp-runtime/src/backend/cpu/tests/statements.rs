@@ -373,7 +373,7 @@ fn a_wrong_window_is_an_error() {
     let run = kernel.run(
         &tile,
         &[source.view()],
-        &result.view_mut(),
+        &[result.view_mut()],
         &[],
         &mut Scratch::default(),
     );
