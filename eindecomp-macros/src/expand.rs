@@ -38,7 +38,9 @@ pub fn expand(
     checked: &Checked,
     mentions: &Mentions,
 ) -> TokenStream {
-    let Some(first) = program.items.first() else {
+    let heads = program.items.iter().map(|item| item.head());
+    let mut heads = heads.chain(program.broken.iter().map(|block| &block.head));
+    let Some(first) = heads.next() else {
         return TokenStream::new();
     };
     let structs = program.items.iter().filter_map(|item| match item {
@@ -46,7 +48,7 @@ pub fn expand(
         _ => None,
     });
     // Items of one name cannot meet in a scope, so neither can two programs.
-    let first = first.head().name.as_str().trim_start_matches("r#");
+    let first = first.name.as_str().trim_start_matches("r#");
     let cx = Context {
         source,
         tree: program,
@@ -70,7 +72,10 @@ pub fn expand(
         // Parts of the language alone: Rust does not call them.
         Item::ScalarFn(_) | Item::Agg(_) | Item::Extern(_) => TokenStream::new(),
     });
-    let items: TokenStream = items.collect();
+    let mut items: TokenStream = items.collect();
+    let broken = program.broken.iter();
+    let broken = broken.filter(|block| names.insert(block.head.name.as_str()));
+    items.extend(broken.map(|block| block::expand(&cx, block)));
     let program = holder(&cx);
     quote!(#program #items)
 }

@@ -93,6 +93,9 @@ pub struct Program {
     pub items: Vec<Item>,
     /// Names of items that could not be read (an error is reported already).
     pub lost: Vec<Arc<str>>,
+    /// What could be read of the signatures of those that are blocks. A type that could not is
+    /// the dtype `_`.
+    pub broken: Vec<Block>,
 }
 
 /// One item of a program.

@@ -81,7 +81,7 @@ struct Parser {
 
 impl Parser {
     fn program(&mut self) -> Program {
-        let (mut items, mut lost) = (Vec::new(), Vec::new());
+        let mut program = Program::default();
         while self.at < self.end {
             let attrs = self.attrs(cursor::AttrPlace::Item);
             let start = self.at;
@@ -93,17 +93,19 @@ impl Parser {
             self.dtype_vars.clear();
             self.taken.clear();
             self.operators = 0;
-            let item: Parse<Item> = self.item(attrs);
+            let item: Parse<Item> = self.item(attrs.clone());
             match item {
-                Ok(item) => items.push(item),
+                Ok(item) => program.items.push(item),
                 Err(diag) => {
                     self.diags.push(*diag);
-                    lost.extend(self.item_name(start));
-                    self.at = self.after_item(start);
+                    program.lost.extend(self.item_name(start));
+                    let after = self.after_item(start);
+                    program.broken.extend(self.broken(attrs, start));
+                    self.at = after;
                 }
             }
         }
-        Program { items, lost }
+        program
     }
 
     /// The name of the item that starts at `start`, as far as known.

@@ -257,26 +257,30 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
     let source = cx.source;
     let e = source.krate();
     let attrs = rust::attrs(source, &block.head.attrs);
+    let mut readable = params.iter().peekable();
+    let mut holes = false;
+    let mut names = BTreeSet::new();
+    let declared = block.params.iter();
+    let declared = declared.filter(|param| names.insert(param.name.as_str()));
+    let list: Vec<TokenStream> = declared
+        .map(|declared| {
+            if let Some(param) = readable.next_if(|p| p.name.as_str() == declared.name.as_str()) {
+                return argument(cx, param);
+            }
+            holes = true;
+            let name = rust::ident(source, &declared.name);
+            quote!(#name: impl #e::__private::core::marker::Sized)
+        })
+        .collect();
     let tensors = || params.iter().filter(|p| role(p) != Role::Host);
     let graph = tensors().find_map(|param| {
         let rest = to_a_tensor(&param.shape, &cx.structs, source)?;
         let name = &param.ident;
         Some(local!(#name #rest .graph()))
     });
-    let graph_param = graph.is_none().then(|| local!(graph: &'g #e::Graph,));
+    let whole = !holes && results.is_some();
+    let graph_param = (whole && graph.is_none()).then(|| local!(graph: &'g #e::Graph,));
     let graph = graph.unwrap_or_else(|| local!(graph));
-    let list = params.iter().map(|param| {
-        let name = &param.ident;
-        let ty = match (role(param), &param.shape) {
-            (Role::Host, Shape::Tensor { dtype, .. }) => element(source, *dtype),
-            _ => param.shape.handles(source, &TokenStream::new()),
-        };
-        match param.shape {
-            Shape::Tensor { .. } => rust::located(quote!(#name: #ty), name.span()),
-            // A path is the user's own.
-            _ => quote!(#name: #ty),
-        }
-    });
     let give = params.iter().map(|param| {
         let ident = &param.ident;
         match role(param) {
@@ -294,6 +298,8 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
     let ranks = ranks.into_iter();
     let dtypes = signature.variables.values();
     let dtypes = dtypes.map(|variable| parameter(source, *variable));
+    // The crate does not compile anyway.
+    let never = quote!(#e::__private::core::unreachable!());
     let (unknown, ret, body) = match results {
         Some(results) => {
             let types = results
@@ -314,16 +320,13 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
                 .map(|node| local!(#e::Tensor::new(graph, #node)));
             // A tuple is two or more.
             match results.len() {
+                _ if holes => (None, quote!((#(#types),*)), never),
                 1 => (None, quote!(#(#types)*), quote!(#body #(#values)*)),
                 _ => (None, quote!((#(#types),*)), quote!(#body (#(#values),*))),
             }
         }
-        // The crate does not compile anyway; whatever the callers make of the result will do.
-        None => (
-            Some(quote!(, R)),
-            quote!(R),
-            quote!(#e::__private::core::unreachable!()),
-        ),
+        // Whatever the callers make of the result will do.
+        None => (Some(quote!(, R)), quote!(R), never),
     };
     let keyword = rust::keyword("fn", name);
     quote! {
@@ -334,6 +337,20 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
             clippy::too_many_arguments, clippy::type_complexity
         )]
         #vis #keyword #name<'g #(, #dtypes)* #unknown #(, const #ranks: #e::__private::core::primitive::usize)*>(#graph_param #(#list),*) -> #ret { #body }
+    }
+}
+
+/// A parameter of the function.
+fn argument(cx: &Context, param: &Member) -> TokenStream {
+    let (source, name) = (cx.source, &param.ident);
+    let ty = match (role(param), &param.shape) {
+        (Role::Host, Shape::Tensor { dtype, .. }) => element(source, *dtype),
+        _ => param.shape.handles(source, &TokenStream::new()),
+    };
+    match param.shape {
+        Shape::Tensor { .. } => rust::located(quote!(#name: #ty), name.span()),
+        // A path is the user's own.
+        _ => quote!(#name: #ty),
     }
 }
 

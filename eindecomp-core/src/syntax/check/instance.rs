@@ -95,6 +95,7 @@ pub(super) fn expand_all(program: &Program) -> Program {
     Program {
         items: items.collect(),
         lost: program.lost.clone(),
+        broken: Vec::new(),
     }
 }
 

@@ -2,8 +2,8 @@
 
 use super::{Parse, Parser};
 use crate::syntax::ast::{
-    Agg, Attr, Block, ExternFn, Head, Ident, Item, Path, Record, RecordBlock, RecordValue,
-    ScalarFn, StateField, Struct, Vis,
+    Agg, Attr, Block, ExternFn, Head, Ident, Item, Param, Path, RType, Record, RecordBlock,
+    RecordValue, ScalarFn, StateField, Struct, Type, TypeKind, Vis,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::{Delim, Span, Tok};
@@ -116,6 +116,86 @@ impl Parser {
             stmts,
             result,
             signature,
+        })
+    }
+
+    /// What can be read of the signature of the block that starts at `start`, which has an error
+    /// that is reported.
+    pub(super) fn broken(&mut self, attrs: Vec<Attr>, start: usize) -> Option<Block> {
+        let (diags, depth) = (self.diags.len(), self.depth);
+        self.at = start;
+        let block = self.signature(attrs);
+        self.diags.truncate(diags);
+        self.depth = depth;
+        block
+    }
+
+    fn signature(&mut self, attrs: Vec<Attr>) -> Option<Block> {
+        let start = self.span();
+        let vis = self.vis().ok()?;
+        if !self.is_word("fn") {
+            return None;
+        }
+        let head = self.head(attrs, vis, "the name of the block").ok()?;
+        let generics = self.generics().unwrap_or_default();
+        while self.at < self.end && !self.is_open(Delim::Paren) && !self.is_open(Delim::Brace) {
+            self.at = self.buffer.after_tree(self.at);
+        }
+        let mut params = Vec::new();
+        if self.is_open(Delim::Paren) {
+            let end = self.buffer.partner(self.at);
+            self.at += 1;
+            while self.at < end {
+                params.push(self.readable_param(end));
+            }
+            self.at = end + 1;
+        }
+        if self.is("=") {
+            return None;
+        }
+        let ret = match self.eat("->") {
+            true => self.rtype().ok(),
+            false => None,
+        };
+        let whole = |p: &Parser| p.is_word("where") || p.is_open(Delim::Brace);
+        let ret = ret.filter(|_| whole(self)).unwrap_or_else(|| RType {
+            types: vec![unreadable(self.span())],
+            span: self.span(),
+        });
+        Some(Block {
+            head,
+            generics,
+            params,
+            ret,
+            clauses: Vec::new(),
+            stmts: Vec::new(),
+            result: None,
+            signature: self.since(start),
+        })
+    }
+
+    /// The parameter here, and its comma; its type is `_` if there is an error in it.
+    fn readable_param(&mut self, end: usize) -> Param {
+        let start = self.at;
+        let param = self.param().ok();
+        let param = param.filter(|_| self.at == end || self.is(","));
+        while self.at < end && !self.is(",") {
+            self.at = self.buffer.after_tree(self.at);
+        }
+        self.eat(",");
+        param.unwrap_or_else(|| {
+            let name = (start..self.at).find(|&at| self.is_name_at(at));
+            let at = name.unwrap_or(start);
+            let span = self.buffer.span(at);
+            let name = match self.buffer.get(at).map(|token| &token.tok) {
+                Some(Tok::Ident(word)) if name.is_some() => word.clone(),
+                _ => "_".into(),
+            };
+            Param {
+                attrs: Vec::new(),
+                name: Ident { name, span },
+                ty: unreadable(span),
+            }
         })
     }
 
@@ -268,4 +348,14 @@ impl Parser {
             span: self.since(start),
         })
     }
+}
+
+/// The type of what could not be read.
+fn unreadable(span: Span) -> Type {
+    let dtype = Ident {
+        name: "_".into(),
+        span,
+    };
+    let kind = TypeKind::Tensor { dtype, axes: None };
+    Type { kind, span }
 }
