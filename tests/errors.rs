@@ -1,5 +1,6 @@
 //! Each error code has a page whose wrong example is that error, and whose right one compiles.
 
+use eindecomp::DType;
 use eindecomp::errors::{Code, PAGES};
 use eindecomp_core::syntax::{Diag, check, parse_text};
 
@@ -62,5 +63,18 @@ fn wrong_examples_are_that_error_and_right_ones_compile() {
                 .collect();
             assert!(found.is_empty(), "{code}:\n{found}");
         }
+    }
+}
+
+#[test]
+fn the_language_page_has_the_widening_table() {
+    let page = include_str!("../LANGUAGE.md");
+    for from in DType::ALL {
+        let wider = DType::ALL
+            .into_iter()
+            .filter(|to| *to != from && from.widens_to(*to));
+        let wider: Vec<&str> = wider.map(DType::name).collect();
+        let row = format!("| `{}` | `{}` |\n", from.name(), wider.join(" "));
+        assert_eq!(page.contains(&row), !wider.is_empty(), "{row}");
     }
 }

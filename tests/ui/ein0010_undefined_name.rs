@@ -1,10 +1,25 @@
-use eindecomp::ein;
+/// A slip of the finger.
+mod first {
+    use eindecomp::ein;
 
-ein! {
-    fn late<dim N>(x: f32[N]) -> f32[N] {
-        let y[n] = x[n] + z[n];
-        let z[n] = 2.0 * y[n];
-        z
+    ein! {
+        fn scale<dim N>(weight: f32[N]) -> f32[N] {
+            let y[n] = wieght[n];
+            y
+        }
+    }
+}
+
+/// Used before it is defined.
+mod second {
+    use eindecomp::ein;
+
+    ein! {
+        fn late<dim N>(a: f32[N]) -> f32[N] {
+            let y[n] = a[n] + z[n];
+            let z[n] = a[n];
+            y
+        }
     }
 }
 

@@ -90,6 +90,14 @@ const WRITTEN_OUT: &[(&[&str], &str)] = &[
     ),
     (&["where", "select"], "write `if … { … } else { … }`"),
     (
+        &["var", "variance", "std"],
+        "a variance is written out: `mean[i] sq(x[i] - m)`, with `let m[] = mean[i] x[i];` before",
+    ),
+    (
+        &["median", "quantile", "sort", "topk"],
+        "what needs the elements in order is an `extern fn`",
+    ),
+    (
         &["dropout"],
         "random numbers are inputs: multiply by a mask",
     ),

@@ -182,7 +182,10 @@ impl StmtCx<'_, '_> {
                     "a gather index must be an integer tensor; `{place}` is {}",
                     value.dtype
                 );
-                let declared = self.declared_dtype(place, read);
+                let declared = match value.dtype {
+                    DType::Bool => None,
+                    _ => self.declared_dtype(place, read),
+                };
                 Diag::new(Code::GatherIndex, value.span, text)
                     .fix(declared.unwrap_or_else(|| cast(e, DType::I64)))
             }

@@ -555,7 +555,12 @@ impl BodyCx<'_> {
             (Type::Struct(_), Type::Array(..)) => {
                 format!("take one after the other: `for l in {text} {{ … }}`")
             }
-            _ => "a block is called with what its parameters are".to_owned(),
+            (wanted, _) => {
+                format!(
+                    "`{}` takes `{wanted}`; define one before: `let t[…] = …;`",
+                    param.name
+                )
+            }
         };
         self.errors.push(diag.help(help));
         None
@@ -573,10 +578,15 @@ impl BodyCx<'_> {
         for (at, (param, ty)) in callee.params.iter().zip(types).enumerate() {
             let name = param.name.to_string();
             let mut places = param.dim_spans.iter().copied();
-            axes(&param.ty, ty, &name, &mut |axis, actual, what| {
-                let place = places.next().unwrap_or(param.name.span);
-                pairs.push((axis.clone(), actual.clone(), what, spans[at], place));
-            });
+            axes(
+                &param.ty,
+                ty,
+                (&name, &callee.dims),
+                &mut |axis, actual, what| {
+                    let place = places.next().unwrap_or(param.name.span);
+                    pairs.push((axis.clone(), actual.clone(), what, spans[at], place));
+                },
+            );
         }
         // A const of the callee may be called as a dim of the caller.
         let mut dims: BTreeMap<Arc<str>, Dim> = callee
@@ -730,11 +740,16 @@ fn same_kind(a: &Type, b: &Type, one_program: bool) -> bool {
 }
 
 /// Every extent of a parameter with that of its argument and what to call it.
-fn axes(param: &Type, arg: &Type, name: &str, each: &mut dyn FnMut(&Dim, &Dim, String)) {
+fn axes(
+    param: &Type,
+    arg: &Type,
+    (name, dims): (&str, &[Arc<str>]),
+    each: &mut dyn FnMut(&Dim, &Dim, String),
+) {
     match (param, arg) {
         (Type::Tensor(a), Type::Tensor(b)) => {
             for (at, (x, y)) in a.axes.iter().zip(&b.axes).enumerate() {
-                let axis = match x.as_symbol() {
+                let axis = match x.as_symbol().filter(|s| dims.contains(s)) {
                     Some(symbol) => format!("`{symbol}`"),
                     None => at.to_string(),
                 };
@@ -748,7 +763,7 @@ fn axes(param: &Type, arg: &Type, name: &str, each: &mut dyn FnMut(&Dim, &Dim, S
         }
         (Type::Array(a, n), Type::Array(b, m)) => {
             each(n, m, format!("the length of `{name}`"));
-            axes(a, b, name, each);
+            axes(a, b, (name, dims), each);
         }
         _ => {}
     }

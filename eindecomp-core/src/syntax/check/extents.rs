@@ -318,9 +318,10 @@ fn from_uses(
         });
         let over_consts = cx.dims.only_consts(&facts.normal(&(a - b)));
         let part = part(facts, decl, first, u, wanted);
+        let different = "use two indices if these are different axes";
         let mut diag = differ();
         if matches!(answer, Equality::Unknown) && over_consts {
-            cx.equal(a, b, &what, || diag);
+            cx.equal(a, b, &what, || diag.help(different));
             continue;
         }
         if let Some((access, fix)) = mixed {
@@ -330,7 +331,6 @@ fn from_uses(
             swapped.push(access);
             diag = diag.fix(fix);
         } else if matches!(answer, Equality::Differ) || part.is_some() {
-            let different = "use two indices if these are different axes";
             diag = diag.fixes(part).help(different);
         } else {
             let fix = cx.add_clause(&format!("{a} == {b}"), &[a, b]);
@@ -472,7 +472,7 @@ fn check_merged(cx: &mut BodyCx<'_>, read: &MergedUse, indices: &[Index]) {
             "merged axis `({names})` is {product}, but its axis in `{}` is {axis}",
             read.access
         );
-        let help = format!("the ranges of `{names}` multiply to the axis, {axis}");
+        let help = format!("the ranges of `({names})` multiply to {axis}");
         Diag::new(Code::ExtentMismatch, read.span, text).help(help)
     };
     let diag = match cx.equal(&product, axis, &what, differ) {

@@ -90,6 +90,27 @@ impl BodyCx<'_> {
         })
     }
 
+    /// The declared dtype as the annotation of the statement that defines the name at `place`, if
+    /// its value is converted to that.
+    pub(super) fn annotated(&self, place: Span, found: &Type, declared: &Type) -> Option<Fix> {
+        let (found, declared) = (found.tensor()?, declared.tensor()?);
+        let (from, to) = (found.dtype, declared.dtype);
+        let instance = self.ast.head.name.as_str().contains('/');
+        let converts =
+            !instance && from != DType::Bool && from.is_float() == to.is_float() && from != to;
+        let pattern = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
+            StmtKind::Let { pat, ty: None, .. } => {
+                pat.names.iter().any(|n| n.span == place).then_some(pat)
+            }
+            _ => None,
+        })?;
+        let statement = pattern.indices.is_some() && pattern.names.len() == 1;
+        (converts && statement && found.axes == declared.axes).then(|| {
+            let help = format!("write `let {pattern}: {to}`");
+            Fix::after(pattern.span, format!(": {to}"), &help)
+        })
+    }
+
     /// Indices for a statement on whole tensors: those that its accesses use, or one for each axis
     /// of the tensors that it names.
     pub(super) fn indexed(&self, pattern: &Pattern, value: &ast::Expr) -> Option<Fix> {

@@ -192,7 +192,9 @@ fn callees_first<'a>(blocks: &[&'a ast::Block], errors: &mut Vec<Diag>) -> Vec<&
         let name = &blocks[at].head.name;
         if reaches(at) {
             let text = format!("block `{name}` calls itself");
-            errors.push(Diag::new(Code::Recursion, name.span, text));
+            let diag = Diag::new(Code::Recursion, name.span, text);
+            let help = "steps that repeat are a loop: `for _i in 0..4 { x = step(x); }`";
+            errors.push(diag.help(help));
         }
     }
     order.into_iter().map(|at| blocks[at]).collect()

@@ -294,10 +294,12 @@ impl Walk<'_, '_> {
             let dims: Vec<&Dim> = sides.iter().flat_map(|(l, r)| [l, r]).collect();
             self.cx.add_clause(&text.join(", "), &dims)
         });
+        // One position that is outside whatever the sizes are has no use for padding.
+        let never = low == high && left.iter().flatten().any(|d| never(&d));
         let diag = diag
-            .fixes(self.from_the_end(e, &at, extent, facts))
+            .fixes(self.last(e, &at, extent, facts))
             .fixes(clauses)
-            .fix(pad(&access));
+            .fixes((!never).then(|| pad(&access)));
         let starts_inside = low.is_some_and(|low| facts.nonneg(&low));
         let shorter = high
             .filter(|_| starts_inside)
@@ -308,9 +310,14 @@ impl Walk<'_, '_> {
         });
     }
 
-    /// `x[-1]` is meant to be the last element.
-    fn from_the_end(&self, e: &Expr, at: &Option<Dim>, extent: &Dim, facts: &Facts) -> Option<Fix> {
-        let back = at.as_ref()?.as_const().filter(|n| *n < 0)?;
+    /// `x[-1]` and `x[N]` are meant to be the last element.
+    fn last(&self, e: &Expr, at: &Option<Dim>, extent: &Dim, facts: &Facts) -> Option<Fix> {
+        let at = at.as_ref()?;
+        let back = match at.as_const() {
+            Some(n) if n < 0 => n,
+            _ if at == extent => -1,
+            _ => return None,
+        };
         let meant = extent + &Dim::from(back);
         let fix = Fix::replace(e.span, meant.to_string(), "did you mean {}?");
         if facts.nonneg(&meant) {

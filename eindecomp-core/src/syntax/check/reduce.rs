@@ -12,7 +12,9 @@ use super::walk::{mentions, named, positions};
 use crate::ein::{Agg, DType};
 use crate::syntax::ast::{self, BinaryOp, ReduceBody, UnaryOp};
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::names::{SOFTMAX_SUM, are, count, nearest_agg};
+use crate::syntax::names::{
+    SOFTMAX_SUM, are, count, instead, is_known_elsewhere, nearest, nearest_agg,
+};
 use crate::syntax::token::Span;
 
 /// An aggregation over records by its name.
@@ -252,6 +254,15 @@ impl StmtCx<'_, '_> {
             format!("there is no aggregation `{name}`"),
         );
         let users = || self.cx.items.checked.aggs.iter().map(|(agg, _)| &**agg);
+        if let ("norm", ReduceBody::Product(body)) = (name, &reduce.body) {
+            let indices = super::tree::listed(&reduce.indices);
+            let text = format!("sqrt(sum[{indices}] sq({body}))");
+            let whole = span.join(body.span);
+            return diag.fix(Fix::replace(whole, text, "write {}"));
+        }
+        if is_known_elsewhere(name) && nearest(name, users()).is_none() {
+            return diag.help(instead(name));
+        }
         match nearest_agg(name, users()) {
             Some(meant) => diag.fix(Fix::replace(span, meant, "did you mean {}?")),
             None => {

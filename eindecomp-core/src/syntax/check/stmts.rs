@@ -412,9 +412,11 @@ impl BodyCx<'_> {
             if !self.same_type(&declared[at], &ty, &diag) {
                 let place = self.vars[var.at()].span;
                 let reordered = self.reordered(place, &ty, &declared[at]);
+                let annotated = self.annotated(place, &ty, &declared[at]);
                 let found = std::slice::from_ref(&ty);
                 let declare = self.declare(found, ast.ret.types[at].span);
-                self.errors.push(diag.fixes(reordered).fixes(declare));
+                let diag = diag.fixes(reordered).fixes(annotated);
+                self.errors.push(diag.fixes(declare));
             }
             if let Some(out) = &mut out {
                 out.push(var);

@@ -562,6 +562,10 @@ pub(super) fn signature(
                 if scope.dims.contains(&name.name) || scope.defs.contains_key(&name.name) {
                     let text = format!("dim `{name}` is declared twice");
                     let diag = Diag::new(Code::Duplicate, name.span, text);
+                    let diag = match declaration(block, name) {
+                        Some(first) => diag.secondary(first, "first here"),
+                        None => diag,
+                    };
                     errors.push(diag.help("give one of them another name"));
                 } else if let Some(value) = scope.dim(value, errors) {
                     scope.defs.insert(name.name.clone(), value);
@@ -583,15 +587,17 @@ pub(super) fn signature(
         }
     }
     let mut facts = Facts::default();
-    for clause in &clauses {
-        if facts.refuted(&clause.left, clause.cmp, &clause.right) {
+    clauses.retain(|clause| {
+        let refuted = facts.refuted(&clause.left, clause.cmp, &clause.right);
+        if refuted {
             let text = format!("`{clause}` can never hold");
             let diag = Diag::new(Code::ClauseFalse, clause.span, text);
             errors.push(diag.help("sizes are 0 or more, and fulfil the clauses before"));
-            continue;
+        } else {
+            facts.assume(&clause.left, clause.cmp, &clause.right);
         }
-        facts.assume(&clause.left, clause.cmp, &clause.right);
-    }
+        !refuted
+    });
     let (mut params, mut names) = (Vec::new(), Once::default());
     for param in &block.params {
         names.add(&param.name, "parameter", errors);
@@ -655,6 +661,21 @@ pub(super) fn dim_spans(ty: &ast::Type) -> Vec<Span> {
             std::iter::once(length.span).chain(inner).collect()
         }
     }
+}
+
+/// Where a dim is declared first.
+fn declaration(block: &ast::Block, name: &Ident) -> Option<Span> {
+    let generics = block.generics.iter().map(Generic::name);
+    let defined = block
+        .clauses
+        .iter()
+        .filter_map(|clause| match &clause.kind {
+            ClauseKind::Define(name, _) => Some(name),
+            ClauseKind::Compare(..) => None,
+        });
+    let mut all = generics.chain(defined);
+    all.find(|other| other.name == name.name)
+        .map(|other| other.span)
 }
 
 /// Notes that the extents of a parameter are at least 0 where that is not clear.
