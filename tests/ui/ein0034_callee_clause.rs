@@ -4,7 +4,7 @@ mod first {
 
     ein! {
         fn heads<dim D, dim H>(x: f32[D], b: f32[H]) -> f32[D] where D % H == 0 {
-            let y[(h, e in D / H)] = x[h * (D / H) + e] + b[h];
+            let y[(h, e in D / H)] = x[(h, e)] + b[h];
             y
         }
         fn model<dim X, dim Y>(x: f32[X], b: f32[Y]) -> f32[X] {
