@@ -62,6 +62,31 @@ ein! {
         y
     }
 
+    /// Mean and variance in one pass.
+    pub agg welford(x: f32) {
+        state { n: f32 = 0.0, mu: f32 = 0.0, m2: f32 = 0.0 }
+        lift { n: 1.0, mu: x, m2: 0.0 }
+        merge(a, b) {
+            let n = a.n + b.n;
+            let r = b.n / max(n, 1.0);
+            let d = b.mu - a.mu;
+            { n: n, mu: a.mu + d * r, m2: a.m2 + b.m2 + d * d * a.n * r }
+        }
+        finish { mean: mu, var: m2 / n }
+    }
+
+    /// Statistics of rows.
+    pub fn moments<dim B, dim D>(x: f32[B, D]) -> (f32[B], f32[B]) {
+        let (m, v)[b] = welford[d] (x[b, d]);
+        (m, v)
+    }
+
+    /// Attention as one statement.
+    pub fn attention<dim S, dim T, dim E>(q: f32[S, E], k: f32[T, E], v: f32[T, E]) -> f32[S, E] {
+        let o[s, d] = softmax_sum[t] ((sum[e] q[s, e] * k[t, e]) * rsqrt(E as f32), v[t, d]);
+        o
+    }
+
     /// Rows of a table, and their sums.
     pub fn lookup<dim S, dim V, dim D>(ids: u32[S], table: f32[V, D]) -> (f32[S, D], f32[S]) {
         let rows[s, d] = table[ids[s], d];
@@ -243,4 +268,19 @@ fn a_block_in_a_function_sees_the_consts_around_it() {
     };
     assert_eq!(weights.pairs.len(), COUNT);
     assert_eq!(local::graph().into_graph().unwrap().outputs().len(), 1);
+}
+
+/// An `agg` of the block's own, with two results, and `softmax_sum`.
+#[test]
+fn aggregations_over_records() {
+    let text = graph_text(moments::graph());
+    assert_eq!(text.matches("welford").count(), 2, "{text}");
+    let text = graph_text(attention::graph());
+    assert_eq!(
+        text.lines()
+            .filter(|l| l.trim_start().starts_with('%'))
+            .count(),
+        4,
+        "{text}"
+    );
 }

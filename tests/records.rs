@@ -426,3 +426,56 @@ fn masked_rows_and_infinite_scores() {
         near(&ran.outputs, &reference, graph.graph());
     }
 }
+
+/// What an `if` or a `where` keeps from being read is not read, wherever the reduction runs.
+#[test]
+fn guards_reach_into_fused_reductions() {
+    let source = "fn f<dim B, dim T, dim E, dim N>(
+        q: f32[B,E], k: f32[N,E], at: i64[T], ok: bool[T], v: f32[N], last: i64[B],
+    ) -> f32[B] {
+        let o[b] = softmax_sum[t where at[t] <= last[b]] (
+            if ok[t] { max[e] q[b,e] * k[at[t],e] } else { -1.0 },
+            if ok[t] && at[t] >= 0 { v[at[t]] + sum[e where e != t] k[at[t],e] } else { 0.5 },
+        );
+        o
+    }";
+    let graph = EinGraph::from_text(source, "f", &BTreeMap::new()).expect("a graph");
+    let dims = [("B", 3), ("T", 5), ("E", 2), ("N", 4)].map(|(n, v)| (n.into(), v));
+    let graph = Arc::new(graph.bind(&dims.into()).expect("bound"));
+    let mut inputs = inputs(&graph, 11, 4);
+    let bools = [true, false, true, true, false].map(Value::Bool).to_vec();
+    let ok = RefTensor::new(DType::Bool, vec![5], bools).expect("a tensor");
+    inputs.insert("ok".into(), ok);
+    // Out of range where `ok` does not hold.
+    let at = RefTensor::from_i64(DType::I64, vec![5], &[3, -7, 0, 2, 9]).expect("a tensor");
+    inputs.insert("at".into(), at);
+    let last = RefTensor::from_i64(DType::I64, vec![3], &[9, 1, -8]).expect("a tensor");
+    inputs.insert("last".into(), last);
+    let want = reference::run(&graph, &inputs).expect("a result");
+    assert!(want[0].to_f64()[2].is_nan(), "nothing is selected there");
+    for seed in 0..30 {
+        let made = random_plan(&graph, 1 + seed as u32 % 4, seed);
+        let ran = run(&graph, &inputs, &made, MODES[seed as usize % 2]);
+        near(&ran.outputs, &want, graph.graph());
+    }
+}
+
+/// A dump may hold a reduction inside any expression.
+#[test]
+fn reductions_inside_any_expression_run() {
+    let text = r#"eingraph {
+      %0 "x" = input f32[6, 20]
+      %1 "w" = input f32[20, 9]
+      %2 "y" = max[n=9; f32 where (sum[d=20; f32] %0[i, d]) > -1.0:f32] (exp((sum[k=20; f32] %0[i, k] * %1[k, n]) * 0.25:f32)) -> f32[i=6]
+      output "y" = %2
+    }"#;
+    let graph = EinGraph::parse(text).unwrap_or_else(|e| panic!("{e}"));
+    let graph = Arc::new(graph.bind(&BTreeMap::new()).expect("bound"));
+    let inputs = inputs(&graph, 4, 1);
+    let want = reference::run(&graph, &inputs).expect("a result");
+    for seed in 0..20 {
+        let made = random_plan(&graph, 1 + seed as u32 % 4, seed);
+        let ran = run(&graph, &inputs, &made, MODES[seed as usize % 2]);
+        near(&ran.outputs, &want, graph.graph());
+    }
+}

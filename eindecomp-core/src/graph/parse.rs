@@ -461,6 +461,11 @@ impl Parser {
         self.expect_word("finish")?;
         let dtype = self.dtype()?;
         let finish = self.expr(&mut none, 0)?;
+        if !none.operands.is_empty() {
+            return self.error(ParseErrorKind::Expected(
+                "a definition that reads no tensor",
+            ));
+        }
         Ok(RecordAgg {
             name,
             args,

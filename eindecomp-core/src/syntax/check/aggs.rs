@@ -261,32 +261,36 @@ impl Check<'_, '_> {
     ) -> Option<Vec<Expr>> {
         let mut names = Once::default();
         let mut made: BTreeMap<&str, Option<Expr>> = BTreeMap::new();
+        let mut unknown = Vec::new();
         for (name, e) in &record.fields {
             names.add(name, "component", &mut self.cx.errors);
             let declared = state.iter().find(|(f, _)| f.name.name == name.name);
             let Some((_, dtype)) = declared else {
-                self.cx.errors.push(unknown_component(self.agg, name));
+                unknown.push(name);
                 continue;
             };
             let value = self.expr(part, &known, states, e);
             let value = value.and_then(|v| coerce(v, *dtype, e, &mut self.cx.errors));
             made.insert(name.as_str(), value);
         }
-        let mut all = Some(Vec::new());
-        for (field, _) in state {
-            match made.remove(field.name.as_str()) {
-                Some(Some(e)) => all.iter_mut().for_each(|all| all.push(e.clone())),
-                Some(None) => all = None,
-                None => {
-                    let text = format!("the {part} gives no value to component `{}`", field.name);
-                    let diag = Diag::new(Code::Arity, record.span, text);
-                    let diag = diag.secondary(field.name.span, "declared here");
-                    self.cx.errors.push(diag);
-                    all = None;
-                }
-            }
+        let missing = state.iter().map(|(field, _)| &field.name);
+        let missing: Vec<&Ident> = missing.filter(|n| !made.contains_key(n.as_str())).collect();
+        for name in &unknown {
+            let diag = unknown_component(self.agg, name, &missing);
+            self.cx.errors.push(diag);
         }
-        all
+        // A component without a value is most likely the one that is called something else.
+        for name in missing.iter().filter(|_| unknown.is_empty()) {
+            let text = format!("the {part} gives no value to component `{name}`");
+            let diag = Diag::new(Code::Arity, record.span, text);
+            self.cx
+                .errors
+                .push(diag.secondary(name.span, "declared here"));
+        }
+        let components = state.iter();
+        components
+            .map(|(field, _)| made.remove(field.name.as_str())?)
+            .collect()
     }
 
     fn merge(&mut self, state: &[(&ast::StateField, DType)], mut known: Args) -> Option<Vec<Expr>> {
@@ -403,11 +407,17 @@ pub(super) fn coerce(
     None
 }
 
-fn unknown_component(agg: &ast::Agg, name: &Ident) -> Diag {
+/// A component that the state does not have; `missing` are those that have no value.
+fn unknown_component(agg: &ast::Agg, name: &Ident, missing: &[&Ident]) -> Diag {
     let text = format!("the state of `{}` has no component `{name}`", agg.head.name);
     let diag = Diag::new(Code::UnknownField, name.span, text);
     let known = agg.state.iter().map(|f| f.name.as_str());
-    match nearest(name.as_str(), known.clone()) {
+    let near = nearest(name.as_str(), missing.iter().map(|n| n.as_str()));
+    let only = match missing {
+        [only] => Some(only.as_str()),
+        _ => None,
+    };
+    match near.or(only) {
         Some(meant) => diag.fix(Fix::replace(name.span, meant, "did you mean {}?")),
         None => {
             let known: Vec<&str> = known.collect();

@@ -182,7 +182,12 @@ impl StmtCx<'_, '_> {
                 if let Some(acc) = &reduce.acc {
                     let text = format!("the state of `{name}` has dtypes of its own");
                     let diag = Diag::new(Code::DtypeRule, acc.span, text);
-                    self.report(diag.help(format!("leave out `; {acc}`")));
+                    let last = reduce.indices.last();
+                    let index = last.map(|i| i.extent.as_ref().map_or(i.name.span, |d| d.span));
+                    let before = reduce.filter.as_ref().map(|f| f.span).or(index);
+                    let from = before.map_or(acc.span.start, |span| span.end);
+                    let help = format!("leave out `; {acc}`");
+                    self.report(diag.fix(Fix::replace(Span::new(from, acc.span.end), "", &help)));
                     return None;
                 }
                 let given = args.into_iter().zip(&texts).zip(&agg.args);

@@ -29,8 +29,8 @@ impl Softmax {
     pub(super) const ROWS: usize = 128;
     /// Values of a row at a time, if there are as many rows.
     pub(super) const WIDTH: usize = 256;
-    /// Scores of a row at a time.
-    const LENGTH: usize = 256;
+    /// Scores at a time.
+    const SCORES: usize = Softmax::ROWS * 256;
 
     /// `labels` are those of maximum, sum of weights and sum of values.
     pub(super) fn new(
@@ -122,10 +122,11 @@ impl Softmax {
         let [max, total, values] = record else {
             return Ok(());
         };
-        let mut scale = Vec::new();
-        for part in blocks(tile, &self.reduced, &self.reduced, Softmax::LENGTH) {
+        let rows = max.lanes::<T>().len();
+        let length = (Softmax::SCORES / rows.max(1)).max(1);
+        let mut scale = vec![T::default(); rows];
+        for part in blocks(tile, &self.reduced, &self.reduced, length) {
             let mut scores = self.score.run(&part, reads, slots, scratch)?;
-            scale.resize(max.lanes::<T>().len(), T::default());
             vectorised(Weights {
                 scores: scores.lanes::<T>(),
                 max: max.lanes::<T>(),

@@ -240,3 +240,66 @@ fn a_lazy_aggregation_reads_only_where_it_is_taken() {
         [0.0, 2.0]
     );
 }
+
+#[test]
+fn folds_are_vertices_of_their_own_only_in_arguments() {
+    // A dump may hold one anywhere.
+    let text = r#"eingraph {
+      %0 "x" = input f32[3, 4]
+      %1 "y" = exp((max[j=4; f32] %0[i, j] - (sum[k=4; f32] %0[i, k]))) * {2} as f32 -> f32[i=3]
+      output "y" = %1
+    }"#;
+    let graph = EinGraph::parse(text).unwrap();
+    assert_eq!(graph.verify(), Ok(()));
+    round_trip(&graph);
+    let x = sample(&[3, 4], 0);
+    let want = x.chunks(4).map(|r| {
+        let (max, sum) = (
+            r.iter().copied().fold(f64::MIN, f64::max),
+            r.iter().sum::<f64>(),
+        );
+        2.0 * (max - sum).exp()
+    });
+    near(&values(&graph, &[], &[])[0], &want.collect::<Vec<_>>());
+}
+
+#[test]
+fn dumps_that_do_not_fit_are_refused() {
+    let agg = r#"agg &0 "a" (f32) { "s": f32 = 0.0 lift @0 merge @0 + @1; } finish f32 @0"#;
+    let dump = |agg: &str, vertex: &str| {
+        format!(
+            "eingraph {{ {agg} %0 \"x\" = input f32[4] %1 \"y\" = {vertex} -> f32[] output \"y\" = %1 }}"
+        )
+    };
+    let good = "&0[i=4; f32] (%0[i])";
+    assert!(EinGraph::parse(&dump(agg, good)).is_ok());
+    let vertices = [
+        "&1[i=4; f32] (%0[i])",
+        "&0[i=4; f64] (%0[i])",
+        "&0[i=4; f32] (%0[i], %0[i])",
+        "&0[i=4; f32] %0[i]",
+        "&0[i=4; f32] (i)",
+        "&0[i=4; f32] ((sum[j=4; f32] %0[j]) + %0[j])",
+        "(sum[j=4; f32] %0[j]) + %0[j]",
+        "(sum[; f32] 1.0:f32)",
+    ];
+    for vertex in vertices {
+        assert!(EinGraph::parse(&dump(agg, vertex)).is_err(), "{vertex}");
+    }
+    let definitions = [
+        agg.replace("&0", "&1"),
+        agg.replace("@0 + @1", "@0 + @2"),
+        agg.replace("lift @0", "lift @1"),
+        agg.replace("finish f32 @0", "finish f64 @0"),
+        agg.replace("f32 = 0.0", "f64 = 0.0"),
+        agg.replace("lift @0", "lift %0[0]"),
+        agg.replace(r#""s": f32 = 0.0 lift @0 merge @0 + @1; "#, ""),
+        agg.replace("@0 + @1", "(sum[i=2; f32] @0)"),
+    ];
+    for definition in definitions {
+        assert!(
+            EinGraph::parse(&dump(&definition, good)).is_err(),
+            "{definition}"
+        );
+    }
+}
