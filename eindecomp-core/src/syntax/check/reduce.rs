@@ -265,7 +265,8 @@ impl StmtCx<'_, '_> {
             let whole = span.join(body.span);
             return diag.fix(Fix::replace(whole, text, "write {}"));
         }
-        if is_known_elsewhere(name) && nearest(name, users()).is_none() {
+        let pair = matches!(&reduce.body, ReduceBody::Args(args) if args.len() == 2);
+        if is_known_elsewhere(name) && nearest(name, users()).is_none() && !pair {
             return diag.help(instead(name));
         }
         match nearest_agg(name, users()) {
