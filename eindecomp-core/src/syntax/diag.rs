@@ -205,6 +205,18 @@ impl Diag {
         self
     }
 
+    /// Every text of it put in other words.
+    pub(crate) fn reword(&mut self, word: &dyn Fn(&str) -> String) {
+        let change = |text: &mut String| *text = word(text);
+        change(&mut self.message);
+        self.secondary.iter_mut().for_each(|(_, text)| change(text));
+        self.help.iter_mut().for_each(change);
+        for fix in &mut self.fixes {
+            change(&mut fix.help);
+            fix.edits.iter_mut().for_each(|(_, text)| change(text));
+        }
+    }
+
     /// What to do, a line each.
     pub fn helps(&self) -> impl Iterator<Item = &str> {
         let fixes = self.fixes.iter().map(|fix| &*fix.help);

@@ -10,5 +10,6 @@
 //! has none (with `=marks`, everywhere); both are to be read before they are committed.
 
 mod case;
+mod edited;
 mod right;
 mod wrong;

@@ -237,7 +237,7 @@ impl StmtCx<'_, '_> {
         );
         let diag = Diag::new(Code::RankMismatch, place.span, text);
         let names: Option<Vec<String>> = axes.iter().map(|axis| self.index_like(axis)).collect();
-        match names {
+        match names.filter(|_| self.mode != Mode::Index) {
             Some(names) => {
                 let names = names.join(", ");
                 let help = format!("did you mean `{place}[{names}]`?");
@@ -306,7 +306,11 @@ impl StmtCx<'_, '_> {
         let mut shown: Vec<String> = subs.iter().map(|s| s.to_string()).collect();
         shown.insert(gap, name.clone());
         let help = format!("axis `{axis}` is missing: `{place}[{}]`", shown.join(", "));
-        if found.is_none() {
+        let bare = subs.iter().all(|sub| match sub {
+            ast::Sub::Expr(e) => bare_name(e).is_some(),
+            _ => true,
+        });
+        if found.is_none() || !bare {
             return diag.help(format!("{help}, with `{name}` on the left or reduced"));
         }
         diag.fixes(match (subs.get(gap), subs.last()) {

@@ -389,7 +389,13 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             return;
         }
         let text = format!("index `{name}` is neither on the left nor reduced");
-        self.report(Diag::new(Code::UnboundIndex, name.span, text));
+        let diag = Diag::new(Code::UnboundIndex, name.span, text);
+        // Indices of any rank are numbered.
+        let numbered = name.as_str().ends_with(|ch: char| ch.is_ascii_digit());
+        self.report(match numbered && self.cx.is_ranked() {
+            true => diag.help(format!("put `{name}` on the left")),
+            false => diag,
+        });
     }
 
     /// Says of each unbound index since error number `before` what may be meant.
@@ -397,7 +403,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         let left = self.indices.iter().filter(|decl| !decl.reduced);
         let left: Vec<(&str, bool)> = left.map(|decl| (&*decl.name, decl.used_right)).collect();
         for diag in &mut self.cx.errors[before..] {
-            if diag.code == Code::UnboundIndex {
+            if diag.code == Code::UnboundIndex && diag.help.is_none() {
                 *diag = mend(diag.clone(), value, &left);
             }
         }

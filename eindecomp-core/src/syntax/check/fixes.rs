@@ -8,7 +8,7 @@ use super::prove::{Equality, Facts};
 use super::tree::{IndexId, Type};
 use super::walk::{self, positions};
 use crate::ein::{DType, Dim};
-use crate::syntax::ast::{self, Generic, Ident, LeftIndex, Pattern, StmtKind};
+use crate::syntax::ast::{self, Generic, Ident, IndexDecl, LeftIndex, Pattern, StmtKind};
 use crate::syntax::diag::Fix;
 use crate::syntax::token::Span;
 
@@ -25,15 +25,47 @@ impl BodyCx<'_> {
         })
     }
 
+    /// Is it an instance of any rank, such as `f/2`?
+    pub(super) fn is_ranked(&self) -> bool {
+        let choices = self.ast.head.name.as_str().split('/').skip(1);
+        choices.flat_map(str::parse::<usize>).next().is_some()
+    }
+
+    /// An index more on the left of a statement whose result is declared with one axis more, at the
+    /// axis of its name.
+    pub(super) fn put_left(&self, pattern: &Pattern, index: &str) -> Option<Fix> {
+        let [name] = &pattern.names[..] else {
+            return None;
+        };
+        let indices = pattern.indices.as_ref()?.iter().map(|index| match index {
+            LeftIndex::Index(decl) => Some(decl),
+            _ => None,
+        });
+        let indices: Vec<&IndexDecl> = indices.collect::<Option<_>>()?;
+        let axes = self.result_axes(name.as_str())?;
+        let like = |axis: &Dim| axis.to_string().to_lowercase() == index;
+        let at = axes.iter().position(like)?;
+        if axes.len() != indices.len() + 1 {
+            return None;
+        }
+        let mut shown: Vec<&str> = indices.iter().map(|decl| decl.name.as_str()).collect();
+        shown.insert(at, index);
+        let help = format!("put it on the left: `let {name}[{}]`", shown.join(", "));
+        let end = pattern.span.end;
+        Some(match (indices.get(at), indices.is_empty()) {
+            (Some(next), _) => Fix::before(next.name.span, format!("{index}, "), &help),
+            (None, true) => Fix::replace(Span::new(end - 1, end - 1), index, &help),
+            (None, false) => Fix::replace(Span::new(end - 1, end - 1), format!(", {index}"), &help),
+        })
+    }
+
     /// Can the extent be written in the block's signature?
     fn nameable(&self, dim: &Dim) -> bool {
         dim.symbols().iter().all(|symbol| {
             let mut generics = self.ast.generics.iter().map(Generic::name);
             let is_dim = generics.any(|name| name.name == *symbol);
-            // The dims of an instance of any rank (`f/2`) are not written in the block.
-            let choices = self.ast.head.name.as_str().split('/').skip(1);
-            let ranked = choices.flat_map(str::parse::<usize>).next().is_some();
-            (is_dim && !ranked) || self.dims.consts.contains_key(symbol)
+            // The dims of an instance of any rank are not written in the block.
+            (is_dim && !self.is_ranked()) || self.dims.consts.contains_key(symbol)
         })
     }
 

@@ -286,7 +286,13 @@ impl Walk<'_, '_> {
             .map(|residual| {
                 let residual = residual.as_ref()?;
                 let known = residual.as_const().is_some();
-                (!known && !never(&residual)).then(|| sides(residual))
+                // What is no plain inequality of sizes is hardly what is meant.
+                let plain = |(atoms, _): (&[Atom], i64)| match atoms {
+                    [] | [Atom::Sym(_)] => true,
+                    _ => false,
+                };
+                let plain = residual.terms().all(plain);
+                (plain && !known && !never(&residual)).then(|| sides(residual))
             })
             .collect();
         let clauses = clauses.and_then(|sides| {

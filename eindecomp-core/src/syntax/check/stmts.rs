@@ -7,7 +7,7 @@ use super::body::BodyCx;
 use super::expr::StmtCx;
 use super::tree::{Index, IndexId, LoopVar, Statement, Stmt, TensorType, Type, VarId};
 use super::types::{element_type, extent, not_yet, too_long};
-use super::{extents, ranges};
+use super::{extents, ranges, unbound};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::{
     self, AttrKind, CmpOp, ForRange, Ident, LeftIndex, Pattern, RType, StmtKind,
@@ -159,6 +159,7 @@ impl BodyCx<'_> {
             None => vec![None; pat.names.len()],
             Some(ty) => self.statement_dtypes(ty, pat)?,
         };
+        let before = self.errors.len();
         let (mut cx, left) = StmtCx::new(self, left)?;
         let values = cx.values(value, pat, &dtypes);
         let StmtCx {
@@ -167,6 +168,7 @@ impl BodyCx<'_> {
             accesses,
             ..
         } = cx;
+        self.unbound_on_left(before, pat, value);
         if values.is_none() {
             let all = (0..indices.len()).map(|at| IndexId(at as u16));
             uses.poisoned.extend(all);
@@ -220,6 +222,22 @@ impl BodyCx<'_> {
                 Stmt::Tensors(made)
             }
         })
+    }
+
+    /// Unbound indices, by the errors since number `before`, that the declared result has an axis
+    /// for.
+    fn unbound_on_left(&mut self, before: usize, pat: &Pattern, value: &ast::Expr) {
+        for at in before..self.errors.len() {
+            let error = &self.errors[at];
+            if error.code != Code::UnboundIndex {
+                continue;
+            }
+            let name = unbound::name_at(value, error.primary);
+            if let Some(fix) = name.and_then(|name| self.put_left(pat, name.as_str())) {
+                self.errors[at].fixes = vec![fix];
+                self.errors[at].help = None;
+            }
+        }
     }
 
     /// The extents of left indices where `name` is a result.

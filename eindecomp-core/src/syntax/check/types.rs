@@ -143,10 +143,15 @@ impl DimScope {
             diag = diag.fix(Fix::replace(path.span, meant, help));
         } else if let Some(meant) = nearest(&name, candidates()) {
             diag = diag.fix(Fix::replace(path.span, meant, "did you mean {}?"));
-        } else if let Some((place, text)) = self.generics.clone() {
+        } else if let Some((place, text)) = self.generics
+            && DType::from_name(&name).is_none()
+            && (self.dims.is_empty() || name.len() > 1)
+        {
             let help = format!("declare it, in upper case: `<dim {upper}>`");
             let text = text.replace("{}", &upper);
             diag = diag.fix(Fix::replace(path.span, upper, &help).and(place, text));
+        } else {
+            diag = diag.help(format!("sizes are declared as `<dim {upper}>`"));
         }
         errors.push(diag);
         None

@@ -1,7 +1,8 @@
 //! What is meant by an index that nothing binds, by the statement around it.
 
 use super::reduce::head;
-use super::walk::{mentions, named};
+use super::walk::{mentions, named, positions};
+use crate::ein::Agg;
 use crate::syntax::ast::{BinaryOp, Expr, ExprKind, Ident, Reduce, ReduceBody};
 use crate::syntax::diag::{Diag, Fix};
 use crate::syntax::names::nearest;
@@ -52,12 +53,24 @@ pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)]) -> Diag {
             edits: edits.collect(),
         });
     }
+    // A sum needs a use that gives the index its extent, and a name that is free.
+    let mut alone = Vec::new();
+    positions(value, &mut alone);
+    let summable = (!around.is_empty() || alone.contains(&name.as_str()))
+        && Agg::from_name(name.as_str()).is_none();
     match around.last() {
+        _ if !summable => diag.help("put it on the left, or reduce it"),
+        Some(reduce) if selects(reduce) => diag.help("put it on the left"),
         Some(reduce) => diag.fixes(reduced_too(reduce, name)),
         None => diag
             .fixes(summed(value, name))
             .help("or put it on the left"),
     }
+}
+
+/// The name that stands at `place`.
+pub(super) fn name_at(value: &Expr, place: Span) -> Option<&Ident> {
+    find(value, place, &mut Vec::new())
 }
 
 /// The node at `place`, with everything around it.
@@ -138,6 +151,11 @@ fn whole_body(
             .and(Span::new(held.start, held.start + 1), "")
             .and(Span::new(held.end - 1, held.end), ""),
     })
+}
+
+/// Does the aggregation take one index only?
+fn selects(reduce: &Reduce) -> bool {
+    Agg::from_name(&reduce.agg.to_string()).is_some_and(|agg| agg.row().selects)
 }
 
 /// The index in place of one that the reduction does not use, or beside those that it does.

@@ -143,7 +143,11 @@ impl Parser {
             let diag = Diag::new(Code::MissingElse, self.since(start), text);
             let zero = zero_like(&then);
             let fix = Fix::after(self.since(start), format!(" else {{ {zero} }}"), "add {}");
-            return Err(Box::new(diag.fix(fix)));
+            return Err(Box::new(match self.peek() {
+                // Something stands where the `else` is missing.
+                Some(Tok::Ident(_) | Tok::Open(_)) => diag.help("write `else { … }`"),
+                _ => diag.fix(fix),
+            }));
         }
         let otherwise = if self.is_word("if") {
             let start = self.span();
@@ -303,9 +307,8 @@ impl Parser {
         self.open(Delim::Bracket)?;
         if self.is_close(Delim::Bracket) {
             let diag = self.unexpected_diag("an index");
-            let brackets = self.buffer.span(self.at - 1).join(self.span());
             let help = format!("a tensor without axes is read by its name: `{place}`");
-            return Err(Box::new(diag.fix(Fix::replace(brackets, "", &help))));
+            return Err(Box::new(diag.help(help)));
         }
         let subs = self.list(Delim::Bracket, Self::sub);
         let subs = subs.map_err(|diag| match self.peek() {

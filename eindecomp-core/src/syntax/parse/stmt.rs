@@ -215,7 +215,7 @@ impl Parser {
             Some(Tok::Punct("|")) => diag.fix(twice("||")),
             Some(Tok::Punct("^")) => diag.help("a power is `pow(x, y)`"),
             Some(Tok::Punct("@")) => diag.help(names::instead("matmul")),
-            Some(Tok::Ident(_) | Tok::Close(_)) => diag.fix(Fix::after(before, ";", "add {}")),
+            Some(Tok::Ident(_)) => diag.fix(Fix::after(before, ";", "add {}")),
             Some(Tok::Punct("..")) => diag.help("a range stands in a `for` only"),
             _ => diag,
         }))

@@ -47,9 +47,17 @@ impl Parser {
         }
         let name = self.ident("`dim` or a dtype variable")?;
         if !self.is(":") {
-            let help = format!("a size is declared by `dim {name}`");
             let diag = self.unexpected_diag("`:`");
-            return Err(Box::new(diag.fix(Fix::before(name.span, "dim ", &help))));
+            return Err(Box::new(match self.peek() {
+                Some(Tok::Ident(size)) => {
+                    let help = format!("a size is declared by `dim {size}`");
+                    diag.fix(Fix::replace(name.span, "dim", &help))
+                }
+                _ => {
+                    let help = format!("a size is declared by `dim {name}`");
+                    diag.fix(Fix::before(name.span, "dim ", &help))
+                }
+            }));
         }
         self.at += 1;
         let class = match self.peek() {

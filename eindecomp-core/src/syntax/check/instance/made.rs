@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Choice, base, declared, expand, instance_name, told};
-use crate::syntax::ast;
+use crate::syntax::ast::{self, Generic, LeftIndex, StmtKind, Sub};
 use crate::syntax::check::body::{self, Items};
 use crate::syntax::check::tree::{Block, Checked, Warning};
 use crate::syntax::check::types::signature;
@@ -120,6 +120,10 @@ impl Items<'_> {
         let first = declared(block)
             .first()
             .is_some_and(|first| first == choices);
+        let rests = rests(block);
+        for error in &mut errors {
+            error.reword(&|text| as_written(text, &rests));
+        }
         if !first {
             let where_ = told(block, choices);
             for error in &mut errors {
@@ -139,5 +143,84 @@ impl Items<'_> {
     /// May a call make instances of the block? Not of one that calls itself.
     pub(in crate::syntax::check) fn callable(&self, name: &str) -> bool {
         self.instances.done || self.instances.ready.borrow().contains(name)
+    }
+}
+
+/// The names behind `..` in a block: of dims and of indices.
+fn rests(block: &ast::Block) -> BTreeSet<&str> {
+    fn left<'a>(indices: &'a [LeftIndex], out: &mut BTreeSet<&'a str>) {
+        for index in indices {
+            match index {
+                LeftIndex::Rest(name) => drop(out.insert(name.as_str())),
+                LeftIndex::Merged(parts, _) => left(parts, out),
+                LeftIndex::Index(_) => {}
+            }
+        }
+    }
+    let generics = block.generics.iter().filter_map(|generic| match generic {
+        Generic::Rest(name) => Some(name.as_str()),
+        _ => None,
+    });
+    let mut out: BTreeSet<&str> = generics.collect();
+    for stmt in &block.stmts {
+        let StmtKind::Let { pat, value, .. } = &stmt.kind else {
+            continue;
+        };
+        left(pat.indices.as_deref().unwrap_or_default(), &mut out);
+        read(value, &mut out);
+    }
+    out
+}
+
+fn read<'a>(e: &'a ast::Expr, out: &mut BTreeSet<&'a str>) {
+    if let ast::ExprKind::Access { subs, .. } = &e.kind {
+        out.extend(subs.iter().filter_map(|sub| match sub {
+            Sub::Rest(name) => Some(name.as_str()),
+            _ => None,
+        }));
+    }
+    e.children().into_iter().for_each(|e| read(e, out));
+}
+
+/// `l0, l1` of an instance as the `..l` of the block.
+fn as_written(text: &str, rests: &BTreeSet<&str>) -> String {
+    let is_word = |ch: char| ch.is_alphanumeric() || ch == '_';
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some(start) = rest.find(is_word) {
+        let word = &rest[start..];
+        let word = &word[..word.find(|ch| !is_word(ch)).unwrap_or(word.len())];
+        let base = word.trim_end_matches(|ch: char| ch.is_ascii_digit());
+        out += &rest[..start];
+        if base.len() < word.len() && rests.contains(base) {
+            let written = format!("..{base}");
+            // The next of the same.
+            match out
+                .strip_suffix(", ")
+                .filter(|before| before.ends_with(&written))
+            {
+                Some(before) => out.truncate(before.len()),
+                None => out += &written,
+            }
+        } else {
+            out += word;
+        }
+        rest = &rest[start + word.len()..];
+    }
+    out + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_of_an_instance_are_told_as_written() {
+        let rests = BTreeSet::from(["L", "l"]);
+        let told = |text| as_written(text, &rests);
+        assert_eq!(
+            told("`x[l0, l1, c]` is f32[L0, L1, C]"),
+            "`x[..l, c]` is f32[..L, C]"
+        );
+        assert_eq!(told("il0, l, w1"), "il0, l, w1");
     }
 }
