@@ -70,4 +70,5 @@ pages! {
     EIN0048 Pattern,
     EIN0049 ClauseFalse,
     EIN0050 OutOfScope,
+    EIN0051 Splits,
 }

@@ -18,6 +18,7 @@ mod weights;
 pub use cache::PlanOrigin;
 pub use eindecomp_core::ein::{DType, Dim};
 pub use eindecomp_core::graph::EinGraph;
+pub use eindecomp_core::kernel;
 pub use eindecomp_core::plan::explain::Explain;
 pub use eindecomp_core::plan::planner::{Algorithm, Objective};
 pub use eindecomp_core::plan::{Cluster, Plan, Residency};

@@ -9,6 +9,7 @@ use eindecomp_core::graph::from_syntax::{
     Arg, Consts, Context, Foreign, Hosts, LowerError, append_block, block_graph_with,
 };
 use eindecomp_core::graph::{GraphBuilder, NodeId};
+use eindecomp_core::kernel::KernelFn;
 use eindecomp_core::syntax::ast::{Item, Path};
 use eindecomp_core::syntax::check::{Checked, ForeignCall, Others, Signature, check_with};
 use eindecomp_core::syntax::{Diag, parse_text};
@@ -17,10 +18,12 @@ use crate::Error;
 use crate::fields::{Args, Arguments};
 use crate::model::{Model, ModelGraph};
 
-/// A program: its text, the values of the Rust consts in it, and what it uses of others.
+/// A program: its text, the values of the Rust consts in it, the functions of its kernels, and what
+/// it uses of others.
 pub struct Source {
     text: &'static str,
     consts: &'static [(&'static str, i64)],
+    kernels: &'static [(&'static str, KernelFn)],
     others: &'static [(&'static str, Other)],
     read: OnceLock<Result<Read, String>>,
 }
@@ -69,11 +72,13 @@ impl Source {
     pub const fn new(
         text: &'static str,
         consts: &'static [(&'static str, i64)],
+        kernels: &'static [(&'static str, KernelFn)],
         others: &'static [(&'static str, Other)],
     ) -> Source {
         Source {
             text,
             consts,
+            kernels,
             others,
             read: OnceLock::new(),
         }
@@ -143,6 +148,12 @@ impl Source {
             block_graph_with(&read.checked, block, &mut context)
                 .map_err(|errors| texts(errors).join("\n"))
         });
+        let kernels = self.kernels.iter();
+        let graph = graph.map(|graph| {
+            kernels.fold(graph, |graph, (name, kernel)| {
+                graph.with_kernel(*name, *kernel)
+            })
+        });
         ModelGraph::new(graph.map_err(Error::Source))
     }
 
@@ -186,6 +197,10 @@ impl Source {
         }
         stack.push(frame);
         let read = self.read().map_err(|e| vec![e])?;
+        for (name, kernel) in self.kernels {
+            let added = builder.kernel(name, *kernel);
+            added.map_err(|e| vec![e.to_string()])?;
+        }
         let mut calls = Calls {
             source: self,
             stack,

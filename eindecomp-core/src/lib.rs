@@ -9,6 +9,8 @@ pub mod ein;
 #[cfg(feature = "plan")]
 pub mod graph;
 #[cfg(feature = "plan")]
+pub mod kernel;
+#[cfg(feature = "plan")]
 pub mod pass;
 #[cfg(feature = "plan")]
 pub mod plan;

@@ -12,6 +12,8 @@ use crate::ein::scalar::nan_max;
 use crate::ein::{Agg, Aggregation, DType, EinSum, Expr, Reduce, ScalarFn, Value};
 use crate::graph::{BoundGraph, Op};
 
+mod opaque;
+
 /// A dense row-major tensor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RefTensor {
@@ -73,6 +75,24 @@ pub enum RefError {
         value: i64,
         /// The axis' extent.
         extent: usize,
+    },
+    /// An opaque kernel without its function.
+    #[error("`{statement}`: there is no kernel `{kernel}`")]
+    NoKernel {
+        /// The statement.
+        statement: Arc<str>,
+        /// The kernel.
+        kernel: Arc<str>,
+    },
+    /// An opaque kernel that failed.
+    #[error("`{statement}`: kernel `{kernel}`: {message}")]
+    Kernel {
+        /// The statement.
+        statement: Arc<str>,
+        /// The kernel.
+        kernel: Arc<str>,
+        /// What it says.
+        message: String,
     },
     /// A function without a value on its arguments: the graph does not verify.
     #[error("`{statement}`: `{function}` has no value on these arguments")]
@@ -201,6 +221,7 @@ pub fn run_all(
                 }
                 given.clone()
             }
+            Op::EinSum(e) if e.opaque().is_some() => opaque::run(e, graph, id, &tensors)?,
             Op::EinSum(e) => {
                 let statement = Statement::compile(e, graph, graph.label_extents(id), &tensors);
                 let data = statement.run(e).map_err(|fault| match fault {
@@ -590,6 +611,8 @@ fn compile(e: &Expr, operands: &[DType], slots: &[Value]) -> Code {
         Expr::Fold(f) => fold(&f.reduce, &f.body, operands, slots),
         // Only as the body of a reduction, which takes it apart.
         Expr::Tuple(_) => Code::Value(Value::Bool(false)),
+        // Such a statement is run by its kernel.
+        Expr::Opaque(_) => Code::Value(Value::Int(0)),
     }
 }
 

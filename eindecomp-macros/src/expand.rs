@@ -9,7 +9,7 @@ mod structure;
 use std::collections::{BTreeMap, BTreeSet};
 
 use eindecomp_core::syntax::Code;
-use eindecomp_core::syntax::ast::{Item, Path, Program};
+use eindecomp_core::syntax::ast::{self, AttrKind, Item, Path, Program};
 use eindecomp_core::syntax::check::{Checked, Mentions, Paths};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{format_ident, quote};
@@ -70,7 +70,7 @@ pub fn expand(
         Item::Block(block) => block::expand(&cx, block),
         Item::Struct(structure) => structure::expand(&cx, structure),
         // Parts of the language alone: Rust does not call them.
-        Item::ScalarFn(_) | Item::Agg(_) | Item::Extern(_) => TokenStream::new(),
+        Item::ScalarFn(_) | Item::Agg(_) => TokenStream::new(),
     });
     let mut items: TokenStream = items.collect();
     let broken = program.broken.iter();
@@ -95,17 +95,32 @@ fn holder(cx: &Context) -> TokenStream {
         quote!((#text, { const VALUE: #e::__private::core::primitive::usize = #path; VALUE as #e::__private::core::primitive::i64 }))
     });
     let others = others::values(cx.source, cx.mentions);
+    let kernels = kernels(cx.tree).map(|(name, path)| {
+        let (name, path) = (name.as_str(), rust::path(cx.source, path));
+        quote!((#name, { const KERNEL: #e::kernel::KernelFn = #path; KERNEL }))
+    });
     quote! {
         #[doc(hidden)]
         #[allow(dead_code, non_upper_case_globals)]
         static #name: #e::__private::Source =
-            #e::__private::Source::new(#text, &[#(#consts),*], #others);
+            #e::__private::Source::new(#text, &[#(#consts),*], &[#(#kernels),*], #others);
     }
 }
 
 fn by_text<'a>(paths: &'a Paths<'a>) -> BTreeMap<&'a str, &'a Path> {
     let paths = paths.iter();
     paths.map(|(text, path)| (&**text, *path)).collect()
+}
+
+/// The Rust functions of the `extern fn`s.
+fn kernels(program: &Program) -> impl Iterator<Item = (&ast::Ident, &Path)> {
+    program.items.iter().filter_map(|item| {
+        let head = item.head();
+        head.attrs.iter().find_map(|attr| match &attr.kind {
+            AttrKind::Kernel(path) => Some((&head.name, path)),
+            _ => None,
+        })
+    })
 }
 
 /// Every Rust const of the program, by its text.

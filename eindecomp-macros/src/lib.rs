@@ -39,6 +39,7 @@ fn run(input: TokenStream) -> TokenStream {
     let (program, more) = parse(buffer);
     let mut checked = check::check_with(&program, &Others::unseen());
     checked.errors.extend(errors.into_iter().chain(more));
+    checked.errors.extend(report::kernels(&program));
     checked.errors.sort_by_key(|diag| diag.primary);
     let mentions = mentioned(&program, &checked);
     let mut out = report::errors(&source, &checked.errors);

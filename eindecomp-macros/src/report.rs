@@ -1,7 +1,8 @@
 //! Errors as tokens that make rustc report them on the user's own tokens.
 
+use eindecomp_core::syntax::ast::{Attr, AttrKind, Item, Program};
 use eindecomp_core::syntax::check::Checked;
-use eindecomp_core::syntax::{Diag, Span};
+use eindecomp_core::syntax::{Code, Diag, Span};
 use proc_macro2::{Delimiter, Group, Ident, Literal, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
@@ -100,6 +101,22 @@ pub fn call(source: &Source, span: Span, path: TokenStream, args: TokenStream) -
     let mut args = Group::new(Delimiter::Parenthesis, args);
     args.set_span(end);
     path.chain([TokenTree::from(args)]).collect()
+}
+
+/// `extern fn`s without their Rust function.
+pub fn kernels(program: &Program) -> Vec<Diag> {
+    let blocks = program.items.iter().filter_map(|item| match item {
+        Item::Block(block) => block.splits.as_ref().map(|_| &block.head),
+        _ => None,
+    });
+    let is_kernel = |attr: &Attr| matches!(attr.kind, AttrKind::Kernel(_));
+    let bare = blocks.filter(|head| !head.attrs.iter().any(is_kernel));
+    let missing = bare.map(|head| {
+        let text = format!("the `extern fn` `{}` has no Rust function", head.name);
+        let help = "name it before the `extern fn`: `#[kernel = path::to::function]`";
+        Diag::new(Code::Attribute, head.name.span, text).help(help)
+    });
+    missing.collect()
 }
 
 /// A variable on the user's token that nothing uses, of which rustc warns. Its type is one that no

@@ -281,6 +281,12 @@ impl Storage {
 
 /// A host tensor, for reading.
 pub fn host_view(tensor: &Tensor) -> View {
+    box_view(tensor, Region::whole(tensor.shape()))
+}
+
+/// A host tensor whose elements are those of a box of its shape, for reading.
+pub fn box_view(tensor: &Tensor, region: Region) -> View {
+    debug_assert_eq!(region.volume(), tensor.data().len());
     let bytes = tensor.data().bytes();
     // SAFETY: the bytes are the tensor's elements, row-major; `Executor::execute` keeps it borrowed while the
     // run uses the view.
@@ -288,7 +294,7 @@ pub fn host_view(tensor: &Tensor) -> View {
         View::new(
             bytes.as_ptr(),
             tensor.dtype(),
-            Region::whole(tensor.shape()),
+            region,
             row_major(tensor.shape()),
         )
     }
@@ -296,6 +302,13 @@ pub fn host_view(tensor: &Tensor) -> View {
 
 /// A host tensor, for writing.
 pub fn host_view_mut(tensor: &mut Tensor) -> ViewMut {
+    let region = Region::whole(tensor.shape());
+    box_view_mut(tensor, region)
+}
+
+/// A host tensor whose elements are those of a box of its shape, for writing.
+pub fn box_view_mut(tensor: &mut Tensor, region: Region) -> ViewMut {
+    debug_assert_eq!(region.volume(), tensor.data().len());
     let (dtype, shape) = (tensor.dtype(), tensor.shape().to_vec());
     let start = match tensor.data_mut() {
         Data::F64(v) => v.as_mut_ptr().cast(),
@@ -309,5 +322,5 @@ pub fn host_view_mut(tensor: &mut Tensor) -> ViewMut {
         Data::Bool(v) => v.as_mut_ptr().cast(),
     };
     // SAFETY: as `host_view`; kernels store only 0 and 1 as bool.
-    unsafe { ViewMut::new(start, dtype, Region::whole(&shape), row_major(&shape)) }
+    unsafe { ViewMut::new(start, dtype, region, row_major(&shape)) }
 }

@@ -243,13 +243,18 @@ pub fn affine(e: &Expr) -> Option<(Vec<(LabelId, i64)>, i64)> {
 
 /// Which labels of a bound EinSum may be split: all whose tiles make a box of the output. That
 /// leaves out the faster labels of a merged output axis, what a selecting aggregation reduces, and
-/// the labels of inner folds.
+/// the labels of inner folds. Of an opaque kernel, those that it says may be split.
 /// How operands are read does not matter: a tile reads the hull of its accesses.
 pub fn splittable(e: &EinSum) -> Vec<bool> {
     let mut ok = vec![true; e.labels.len()];
     for axis in &e.out {
         for l in &axis[1.min(axis.len())..] {
             ok[l.at()] = false;
+        }
+    }
+    if let Some(opaque) = e.opaque() {
+        for (at, ok) in ok.iter_mut().enumerate() {
+            *ok = opaque.splits.iter().any(|l| l.at() == at);
         }
     }
     if let Some(r) = e.reduce.as_ref().filter(|r| !r.agg.splits()) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{Agg, Aggregation, DType, Dim, Expr, Value};
+use super::{Agg, Aggregation, DType, Dim, Expr, Opaque, ScalarFn, Value};
 use crate::graph::NodeId;
 use crate::plan::layout::Region;
 
@@ -114,8 +114,8 @@ impl Part {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EinSumSpec {
     /// Every index: those of the output in output order, then the reduced ones, then those of
-    /// [`Expr::Fold`]s as they are read. This order is the vertex's canonical label order: keys
-    /// and fold order follow it.
+    /// [`Expr::Fold`]s as they are read (or, of an opaque kernel, those that only operands have).
+    /// This order is the vertex's canonical label order: keys and fold order follow it.
     pub labels: Vec<Label>,
     /// Labels of each output axis; more than one is a merged axis, the last one running fastest.
     pub out: Vec<Vec<LabelId>>,
@@ -174,6 +174,9 @@ pub enum EinSumError {
     /// `argmax`/`argmin` over several indices.
     #[error("`{0}` takes exactly one index")]
     SelectsOne(Agg),
+    /// An opaque kernel that breaks a rule of its own.
+    #[error("an opaque kernel {0}")]
+    Opaque(&'static str),
     /// A surface form such as `mean`, which is lowered before.
     #[error("`{0}` is lowered to other aggregations before it gets here")]
     Derived(Agg),
@@ -204,6 +207,10 @@ impl EinSum {
                 }
             });
         }
+        if let Expr::Opaque(opaque) = &spec.body {
+            check_opaque(&spec, opaque).map_err(EinSumError::Opaque)?;
+            order.extend((order.len()..labels).map(|at| LabelId(at as u16)));
+        }
         order.iter().try_for_each(|&l| label(l))?;
         for (at, l) in spec.labels.iter().enumerate() {
             if order.iter().filter(|o| o.at() == at).count() != 1 {
@@ -230,6 +237,14 @@ impl EinSum {
             r.check()?;
         }
         Ok(EinSum(spec))
+    }
+
+    /// The opaque kernel, if the body is one.
+    pub fn opaque(&self) -> Option<&Opaque> {
+        match &self.body {
+            Expr::Opaque(opaque) => Some(opaque),
+            _ => None,
+        }
     }
 
     /// The parts of a partial result. A component of a record has the output's axes whose labels
@@ -330,6 +345,9 @@ fn check(
             Some(labels) => labels.iter().try_for_each(label)?,
         },
         Expr::Index(l) => label(l)?,
+        Expr::Opaque(_) if !std::ptr::eq(e, &spec.body) => {
+            return Err(EinSumError::Opaque("is a whole body"));
+        }
         Expr::Fold(f) => {
             f.reduce.check()?;
             let mut inner = scope.to_vec();
@@ -351,6 +369,53 @@ fn labels(e: &Expr, read: &[BTreeSet<LabelId>], out: &mut BTreeSet<LabelId>) {
         Expr::Operand(n) => out.extend(read.get(*n).into_iter().flatten()),
         _ => {}
     });
+}
+
+/// The rules of an opaque kernel: it reduces nothing, reads each axis by one index and writes each
+/// by one; its splits are indices of the result, and at most once in an operand.
+fn check_opaque(spec: &EinSumSpec, opaque: &Opaque) -> Result<(), &'static str> {
+    let mut rules = vec![
+        (spec.reduce.is_none(), "reduces nothing"),
+        (
+            spec.out.iter().all(|axis| axis.len() == 1),
+            "has no merged axis",
+        ),
+        (opaque.dtype == spec.dtype, "stores its result as it is"),
+        (
+            opaque.splits.is_sorted_by(|a, b| a < b),
+            "lists each label of its splits once, in order",
+        ),
+    ];
+    let outputs: Vec<LabelId> = spec.out.iter().flatten().copied().collect();
+    let known = opaque.splits.iter().all(|l| outputs.contains(l));
+    rules.push((known, "splits only labels of the result"));
+    for operand in &spec.operands {
+        let axes: Option<Vec<LabelId>> = operand.index.iter().map(one_label).collect();
+        let bare = operand.otherwise.is_none() && axes.is_some();
+        rules.push((bare, "reads each axis by one index"));
+        let axes = axes.unwrap_or_default();
+        let twice = |l: &LabelId| axes.iter().filter(|a| *a == l).count() > 1;
+        rules.push((
+            !opaque.splits.iter().any(twice),
+            "reads a label of its splits once per operand",
+        ));
+    }
+    match rules.into_iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(rule),
+        None => Ok(()),
+    }
+}
+
+/// `i`, or `0 + i` where the axis is as long as the index by a clause only.
+fn one_label(index: &Expr) -> Option<LabelId> {
+    match index {
+        Expr::Index(l) => Some(*l),
+        Expr::Call(ScalarFn::ADD, args) => match args.as_slice() {
+            [zero, Expr::Index(l)] if *zero == Expr::int(0) => Some(*l),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 impl Deref for EinSum {

@@ -1,5 +1,7 @@
 //! Scalar expressions: the ⊗ of an EinSum, and the index expressions of its accesses.
 
+use std::sync::Arc;
+
 use super::{DType, Dim, LabelId, Reduce, ScalarFn, Value};
 
 /// A scalar expression over the operands and indices of one EinSum.
@@ -25,6 +27,8 @@ pub enum Expr {
     Tuple(Vec<Expr>),
     /// A reduction inside an argument of a record aggregation, over labels of its own.
     Fold(Box<Fold>),
+    /// A whole body: the result of an opaque kernel on the operands.
+    Opaque(Opaque),
 }
 
 /// An [`Expr::Fold`].
@@ -34,6 +38,20 @@ pub struct Fold {
     pub reduce: Reduce,
     /// What it reduces.
     pub body: Expr,
+}
+
+/// An opaque kernel with its join-agg spec, which is all that planning knows of it: it may be run
+/// on tiles of the labels in `splits`; every other label stays whole.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Opaque {
+    /// The kernel's name.
+    pub kernel: Arc<str>,
+    /// Which of its results this is, from 0.
+    pub result: u16,
+    /// The labels that may be split, in canonical label order.
+    pub splits: Vec<LabelId>,
+    /// Element type of the result.
+    pub dtype: DType,
 }
 
 impl Expr {
@@ -91,6 +109,7 @@ impl Expr {
             Expr::Operand(n) => operands(*n),
             Expr::Const(_, d) | Expr::Slot(_, d) => Some(*d),
             Expr::Index(_) | Expr::Dim(_) => Some(DType::I64),
+            Expr::Opaque(o) => Some(o.dtype),
             Expr::Cast(d, e) => e.dtype(operands).map(|_| *d),
             Expr::Call(f, args) => {
                 let args: Option<Vec<_>> = args.iter().map(|a| a.dtype(operands)).collect();

@@ -24,6 +24,6 @@ pub use scalar::ScalarFn;
 #[cfg(feature = "plan")]
 pub use einsum::{EinSum, EinSumError, EinSumSpec, Label, LabelId, Operand, Reduce};
 #[cfg(feature = "plan")]
-pub use expr::{Expr, Fold};
+pub use expr::{Expr, Fold, Opaque};
 #[cfg(feature = "plan")]
 pub use record::{Aggregation, Component, RecordAgg};

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Clause, EinGraph, Node, NodeId, Op, Output, Pin, Role};
 use crate::ein::{Aggregation, DType, Dim, EinSum, Expr, Value};
+use crate::kernel::{KernelFn, Kernels};
 
 /// Why a node or a graph was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +81,9 @@ pub enum GraphError {
     /// Two inputs or two outputs of one name.
     #[error("the name `{0}` is used twice")]
     Duplicate(Arc<str>),
+    /// Two functions for opaque kernels of one name.
+    #[error("there are two kernels called `{0}`")]
+    Kernel(Arc<str>),
     /// A graph without a result.
     #[error("the graph has no output")]
     NoOutput,
@@ -92,6 +96,7 @@ pub struct GraphBuilder {
     outputs: Vec<Output>,
     slots: Vec<Value>,
     clauses: Vec<Clause>,
+    kernels: Kernels,
 }
 
 impl GraphBuilder {
@@ -107,14 +112,16 @@ impl GraphBuilder {
             outputs: Vec::new(),
             slots: graph.slots,
             clauses: graph.clauses,
+            kernels: graph.kernels,
         }
     }
 
-    /// No nodes, but the numbered literals and clauses of `graph`: what a pass starts from.
+    /// No nodes, but the numbered literals, clauses and kernels of `graph`: what a pass starts from.
     pub fn like(graph: &EinGraph) -> GraphBuilder {
         GraphBuilder {
             slots: graph.slots.clone(),
             clauses: graph.clauses.clone(),
+            kernels: graph.kernels.clone(),
             ..GraphBuilder::default()
         }
     }
@@ -185,6 +192,17 @@ impl GraphBuilder {
         }))
     }
 
+    /// The function of the opaque kernel `name`.
+    ///
+    /// # Errors
+    /// [`GraphError::Kernel`] if the graph has another one of that name.
+    pub fn kernel(&mut self, name: &str, kernel: KernelFn) -> Result<(), GraphError> {
+        match self.kernels.add(name, kernel) {
+            true => Ok(()),
+            false => Err(GraphError::Kernel(name.into())),
+        }
+    }
+
     /// Adds a condition on dims.
     pub fn clause(&mut self, clause: Clause) {
         if !self.clauses.contains(&clause) {
@@ -229,12 +247,14 @@ impl GraphBuilder {
             outputs,
             slots,
             clauses,
+            kernels,
         } = self;
         Ok(EinGraph {
             nodes,
             outputs,
             slots,
             clauses,
+            kernels,
         })
     }
 

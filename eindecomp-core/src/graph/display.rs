@@ -21,6 +21,8 @@
 //! * A reduction inside an argument is in parentheses: `(sum[e=E; f32] %0[e])`.
 //! * Operands are numbered as they are read, filter first. Where one is read twice or never, or in
 //!   another order, they are listed: `@0 * @0 of %0[i, j] -> …`.
+//! * An opaque kernel is `extern("topk", 1, [n=8], [b]) of %0[b, n] -> i64[b=B, k=2]`: its name, which
+//!   result, the indices that only operands have, those that may be split.
 //! * Names that are no identifiers are quoted; a label that its name does not single out is `#n`.
 
 use std::fmt::{self, Display, Formatter, Write};
@@ -29,7 +31,8 @@ use std::sync::Arc;
 use super::verify::is_identifier;
 use super::{EinGraph, Op, Pin, Role};
 use crate::ein::{
-    Aggregation, DType, EinSum, Expr, Label, LabelId, Operand, RecordAgg, Reduce, ScalarFn, Value,
+    Aggregation, DType, EinSum, Expr, Label, LabelId, Opaque, Operand, RecordAgg, Reduce, ScalarFn,
+    Value,
 };
 
 impl Role {
@@ -44,7 +47,9 @@ impl Role {
 }
 
 /// Words that a label's name may not be where it stands in an expression.
-pub(super) const RESERVED: [&str; 8] = ["inf", "nan", "true", "false", "as", "of", "else", "where"];
+pub(super) const RESERVED: [&str; 9] = [
+    "inf", "nan", "true", "false", "as", "of", "else", "where", "extern",
+];
 
 impl Display for EinGraph {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -230,9 +235,10 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn statement(&self, f: &mut dyn Write, e: &EinSum) -> fmt::Result {
-        match &e.reduce {
-            Some(r) => self.reduction(f, r, &e.body)?,
-            None => self.expr(f, &e.body, Level::Or)?,
+        match (&e.reduce, e.opaque()) {
+            (Some(r), _) => self.reduction(f, r, &e.body)?,
+            (None, Some(opaque)) => self.opaque(f, opaque, e.out.iter().flatten().count())?,
+            (None, None) => self.expr(f, &e.body, Level::Or)?,
         }
         if !self.inline {
             list(f, " of ", &e.operands, "", |f, o| self.operand(f, o))?;
@@ -242,6 +248,15 @@ impl Writer<'_> {
             [l] => self.declare(f, *l),
             merged => list(f, "(", merged, ")", |f, l| self.declare(f, *l)),
         })
+    }
+
+    /// `outputs` are the labels of the result.
+    fn opaque(&self, f: &mut dyn Write, o: &Opaque, outputs: usize) -> fmt::Result {
+        write!(f, "extern({:?}, {}, ", &*o.kernel, o.result)?;
+        let rest = outputs..self.labels.len();
+        let rest: Vec<LabelId> = rest.map(|at| LabelId(at as u16)).collect();
+        list(f, "[", &rest, "]", |f, l| self.declare(f, *l))?;
+        list(f, ", [", &o.splits, "])", |f, l| self.label(f, *l))
     }
 
     fn reduction(&self, f: &mut dyn Write, r: &Reduce, body: &Expr) -> fmt::Result {
@@ -351,6 +366,8 @@ impl Writer<'_> {
                 self.reduction(f, &fold.reduce, &fold.body)?;
                 f.write_str(")")
             }
+            // A whole body, which `statement` writes.
+            Expr::Opaque(o) => self.opaque(f, o, self.labels.len()),
             Expr::Call(s, operands) => match (s.row().symbol, operands.as_slice()) {
                 (Some(symbol), [x]) => {
                     f.write_str(symbol)?;

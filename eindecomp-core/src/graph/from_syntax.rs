@@ -5,6 +5,7 @@
 //! * [`append_block`]: the block on tensors of a graph under construction.
 
 mod error;
+mod kernel;
 mod record;
 mod solve;
 mod statement;
@@ -241,7 +242,10 @@ struct Frame<'a> {
 
 impl<'a> Frame<'a> {
     fn new(block: &'a Block, dims: BTreeMap<Arc<str>, Dim>, prefix: String) -> Frame<'a> {
-        let vars = block.body.as_ref().map_or(0, |b| b.vars.len());
+        let vars = block
+            .body
+            .as_ref()
+            .map_or(block.params.len(), |b| b.vars.len());
         Frame {
             block,
             dims,
@@ -344,11 +348,11 @@ impl<'a> Lower<'a, '_> {
         args: Vec<Arg>,
         prefix: String,
     ) -> Result<Vec<NodeId>, Vec<LowerError>> {
-        let Some(body) = &block.body else {
+        if block.is_broken() {
             let (block, first) = (block.name.name.clone(), self.program.errors.first());
             let first = first.map_or_else(String::new, Diag::to_string);
             return Err(vec![LowerError::Invalid { block, first }]);
-        };
+        }
         let missing = block
             .consts
             .keys()
@@ -370,6 +374,9 @@ impl<'a> Lower<'a, '_> {
         if !errors.is_empty() {
             return Err(errors);
         }
+        let Some(body) = &block.body else {
+            return self.kernel(&frame, block).map_err(|e| vec![e]);
+        };
         self.stmts(&mut frame, &body.stmts)?;
         let results = body.results.iter().map(|var| {
             let arg = frame.vars[var.at()].clone();

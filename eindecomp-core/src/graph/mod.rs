@@ -30,6 +30,7 @@ pub use verify::Violation;
 use std::sync::Arc;
 
 use crate::ein::{DType, Dim, EinSum, Value};
+use crate::kernel::{KernelFn, Kernels};
 
 /// A tensor of one graph: the position of its node.
 #[derive(
@@ -180,9 +181,22 @@ pub struct EinGraph {
     outputs: Vec<Output>,
     slots: Vec<Value>,
     clauses: Vec<Clause>,
+    kernels: Kernels,
 }
 
 impl EinGraph {
+    /// Functions of opaque kernels, by name. Dumps do not have them.
+    pub fn kernels(&self) -> &Kernels {
+        &self.kernels
+    }
+
+    /// With a function for the opaque kernel `name`, instead of one that it has.
+    #[must_use]
+    pub fn with_kernel(mut self, name: impl Into<Arc<str>>, kernel: KernelFn) -> EinGraph {
+        self.kernels.set(name, kernel);
+        self
+    }
+
     /// Every vertex, operands before uses.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

@@ -135,6 +135,8 @@ struct Parser {
 struct Scope {
     labels: Vec<Label>,
     operands: Vec<Operand>,
+    /// Element type of its result.
+    dtype: Option<DType>,
 }
 
 impl Parser {
@@ -384,8 +386,11 @@ impl Parser {
         }
         let arrow = self.at;
         self.next();
-        let mut scope = Scope::default();
         let dtype = self.dtype()?;
+        let mut scope = Scope {
+            dtype: Some(dtype),
+            ..Scope::default()
+        };
         self.expect("[")?;
         let out = self.list("]", |p| {
             if p.eat("(") {

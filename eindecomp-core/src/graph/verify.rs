@@ -3,7 +3,9 @@
 //!
 //! 1. The EinSum is one: every label is once in the output or among the reduced ones, in that
 //!    order; there are reduced labels iff there is an aggregation; operand numbers exist, and a
-//!    gather goes through earlier ones.
+//!    gather goes through earlier ones. An opaque kernel is a whole body: it reduces nothing, reads
+//!    and writes each axis by one label, and splits labels of the result, at most once in an operand;
+//!    labels that only operands have come last.
 //! 2. It fits the nodes before it: operands precede uses, one integer index per axis, a bare
 //!    index has the axis' extent (or the access an `else`); functions, filter and aggregation fit
 //!    the element types, and the result can be stored.

@@ -101,7 +101,7 @@ pub struct Program {
 /// One item of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    /// `fn f<…>(…) -> … { … }`
+    /// `fn f<…>(…) -> … { … }`, or `extern fn f<…>(…) -> … splits(…);`
     Block(Block),
     /// `struct S<…> { … }`
     Struct(Struct),
@@ -109,8 +109,6 @@ pub enum Item {
     ScalarFn(ScalarFn),
     /// `agg a(…) { … }`
     Agg(Box<Agg>),
-    /// `extern fn f<…>(…) -> … splits(…);`
-    Extern(ExternFn),
 }
 
 impl Item {
@@ -121,7 +119,6 @@ impl Item {
             Item::Struct(item) => &item.head,
             Item::ScalarFn(item) => &item.head,
             Item::Agg(item) => &item.head,
-            Item::Extern(item) => &item.head,
         }
     }
 }
@@ -174,11 +171,13 @@ pub enum AttrKind {
     Whole,
     /// `#[split(b = 8)]`
     Split(Vec<(Ident, u64)>),
+    /// `#[kernel = path::to::f]`: the Rust function of an `extern fn`.
+    Kernel(Path),
     /// Any other attribute of an item: the tokens between the brackets, passed on to Rust.
     Rust(Vec<Token>),
 }
 
-/// A block: a tensor program with a name.
+/// A block: a tensor program with a name, or an opaque kernel, whose program is a Rust function.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Block {
     /// Attributes, visibility, name.
@@ -197,6 +196,8 @@ pub struct Block {
     pub result: Option<ResultNames>,
     /// From the visibility to the result type and clauses.
     pub signature: Span,
+    /// Of an `extern fn`, which has neither clauses nor statements: the dims that may be split.
+    pub splits: Option<Vec<Ident>>,
 }
 
 /// The names a block returns.
@@ -298,21 +299,6 @@ pub enum RecordValue {
     Record(Record),
     /// A single value.
     Expr(Expr),
-}
-
-/// An opaque kernel.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ExternFn {
-    /// Attributes, visibility, name.
-    pub head: Head,
-    /// Generic dims and dtypes.
-    pub generics: Vec<Generic>,
-    /// Parameters, in order.
-    pub params: Vec<Param>,
-    /// Result type.
-    pub ret: RType,
-    /// The dims that may be split.
-    pub splits: Vec<Ident>,
 }
 
 /// A generic parameter.

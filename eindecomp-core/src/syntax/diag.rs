@@ -80,6 +80,7 @@ codes! {
     48 Pattern "a pattern does not fit what it is bound to",
     49 ClauseFalse "a `where` clause can never hold",
     50 OutOfScope "this is outside the language",
+    51 Splits "a dim in `splits` is no axis of its own in the results",
 }
 
 impl fmt::Display for Code {

@@ -68,7 +68,6 @@ impl fmt::Display for Item {
             Item::Struct(item) => item.fmt(f),
             Item::ScalarFn(item) => item.fmt(f),
             Item::Agg(item) => item.fmt(f),
-            Item::Extern(item) => item.fmt(f),
         }
     }
 }
@@ -107,6 +106,7 @@ impl fmt::Display for Attr {
                 )?;
                 f.write_str(")]")
             }
+            AttrKind::Kernel(path) => write!(f, "#[kernel = {path}]"),
             AttrKind::Rust(tokens) => {
                 f.write_str("#[")?;
                 join(f, tokens.iter().map(|token| &token.tok), " ")?;
@@ -174,8 +174,18 @@ fn signature(
 
 impl fmt::Display for Block {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        head(f, &self.head, "fn")?;
+        let keyword = if self.splits.is_some() {
+            "extern fn"
+        } else {
+            "fn"
+        };
+        head(f, &self.head, keyword)?;
         signature(f, &self.generics, &self.params, &self.ret)?;
+        if let Some(splits) = &self.splits {
+            f.write_str(" splits(")?;
+            join(f, splits, ", ")?;
+            return f.write_str(");\n");
+        }
         if !self.clauses.is_empty() {
             f.write_str(" where ")?;
             join(f, &self.clauses, ", ")?;
@@ -212,16 +222,6 @@ impl fmt::Display for ScalarFn {
         f.write_char('(')?;
         join(f, &self.params, ", ")?;
         writeln!(f, ") = {};", self.body)
-    }
-}
-
-impl fmt::Display for ExternFn {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        head(f, &self.head, "extern fn")?;
-        signature(f, &self.generics, &self.params, &self.ret)?;
-        f.write_str(" splits(")?;
-        join(f, &self.splits, ", ")?;
-        f.write_str(");\n")
     }
 }
 

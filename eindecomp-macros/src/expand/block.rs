@@ -109,11 +109,9 @@ pub fn expand(cx: &Context, block: &Block) -> TokenStream {
         variables: variables.clone(),
     };
     let function = function(cx, block, &signature);
-    // Of any rank, it is no program by itself.
-    let open = block
-        .generics
-        .iter()
-        .any(|generic| matches!(generic, Generic::Rest(_)));
+    // Of any rank, or a kernel alone, it is no program by itself.
+    let is_rest = |generic: &Generic| matches!(generic, Generic::Rest(_));
+    let open = block.splits.is_some() || block.generics.iter().any(is_rest);
     let seen = seen(cx, block, &signature);
     let module = match open {
         false => module(cx, block, &signature, &seen.inside),

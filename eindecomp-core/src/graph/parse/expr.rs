@@ -4,7 +4,7 @@ use super::super::NodeId;
 use super::super::display::RESERVED;
 use super::super::lex::Token;
 use super::{MAX_TERMS, ParseErrorKind, Parsed, Parser, Scope};
-use crate::ein::{DType, Dim, Expr, Fold, LabelId, Operand, ScalarFn, Value};
+use crate::ein::{DType, Dim, Expr, Fold, LabelId, Opaque, Operand, ScalarFn, Value};
 
 impl Parser {
     /// Binary operators of level `least` or tighter.
@@ -72,6 +72,36 @@ impl Parser {
         self.primary(scope)
     }
 
+    /// `extern("topk", 1, [n=8], [b])`; its element type is the statement's.
+    fn opaque(&mut self, scope: &mut Scope) -> Parsed<Expr> {
+        let Some(dtype) = scope.dtype else {
+            return self.error(ParseErrorKind::Expected("an expression"));
+        };
+        self.next();
+        self.expect("(")?;
+        let kernel = self.text()?;
+        self.expect(",")?;
+        let Ok(result) = u16::try_from(self.integer()?) else {
+            return self.error(ParseErrorKind::Number);
+        };
+        self.expect(",")?;
+        self.expect("[")?;
+        self.list("]", |p| p.declare(scope))?;
+        self.expect(",")?;
+        self.expect("[")?;
+        let splits = self.list("]", |p| match p.primary(scope)? {
+            Expr::Index(l) => Ok(l),
+            _ => p.error(ParseErrorKind::Expected("an index")),
+        })?;
+        self.expect(")")?;
+        Ok(Expr::Opaque(Opaque {
+            kernel,
+            result,
+            splits,
+            dtype,
+        }))
+    }
+
     pub(super) fn primary(&mut self, scope: &mut Scope) -> Parsed<Expr> {
         match self.peek().clone() {
             Token::Ref('%', n) => self.access(scope, NodeId(n)),
@@ -119,6 +149,7 @@ impl Parser {
                 self.expect(")")?;
                 Ok(x)
             }
+            Token::Word(w) if w == "extern" => self.opaque(scope),
             Token::Word(w) if matches!(self.peek_second(), Token::Punct("(")) => {
                 self.grow()?;
                 let place = self.at;

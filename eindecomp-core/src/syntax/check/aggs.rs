@@ -119,6 +119,7 @@ pub(super) fn check(agg: &ast::Agg, items: &Items<'_>) -> (Option<Arc<RecordAgg>
         stmts: Vec::new(),
         result: None,
         signature: span,
+        splits: None,
     };
     let mut cx = BodyCx::bare(&outside, items);
     let made = Check { agg, cx: &mut cx }.record();

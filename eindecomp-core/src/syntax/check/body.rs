@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::instance::{Instances, is_generic};
+use super::kernels;
 use super::prove::{Equality, Facts};
 use super::tree::{
     Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, StructType, Type,
@@ -57,7 +58,7 @@ impl<'a> Items<'a> {
                         items.generic.entry(name).or_insert(block);
                     }
                 }
-                Item::Struct(_) | Item::Agg(_) | Item::Extern(_) => {}
+                Item::Struct(_) | Item::Agg(_) => {}
             }
         }
         items
@@ -100,6 +101,9 @@ pub(super) fn check<'a>(
     block: &Block,
     items: &'a Items<'a>,
 ) -> (Block, Vec<Diag>, Vec<Warning>) {
+    if let Some(splits) = &ast.splits {
+        return kernels::check(ast, block, splits);
+    }
     let mut dims = DimScope {
         dims: block.dims.iter().cloned().collect(),
         consts: block.consts.clone(),
@@ -167,6 +171,7 @@ impl<'a> BodyCx<'a> {
                 obligations: Vec::new(),
                 consts: BTreeMap::new(),
                 foreign: Vec::new(),
+                splits: None,
                 body: None,
             },
             dims: DimScope::default(),

@@ -83,11 +83,6 @@ impl<'a> Walk<'a> {
                 self.generics(&structure.generics);
                 structure.fields.iter().for_each(|field| self.ty(&field.ty));
             }
-            Item::Extern(kernel) => {
-                self.generics(&kernel.generics);
-                kernel.params.iter().for_each(|param| self.ty(&param.ty));
-                self.rtype(&kernel.ret);
-            }
             Item::ScalarFn(_) | Item::Agg(_) => {}
         }
     }

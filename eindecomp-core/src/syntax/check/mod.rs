@@ -6,6 +6,7 @@
 //! * `instance`: a block with `dim ..L` or `T: Float` as one block per rank and dtype;
 //! * `types`: extents as polynomials, structs, signatures; `scalars`: scalar functions;
 //! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
+//! * `kernels`: `extern fn`;
 //! * `body`: the variables of a block; `stmts`: its statements; `calls`: blocks calling blocks;
 //! * `expr`, `ops`, `access`, `reduce`: expressions; `dtype`: their element types;
 //! * `aggs`: aggregations over records;
@@ -21,6 +22,7 @@ mod expr;
 mod extents;
 mod fixes;
 mod instance;
+mod kernels;
 mod mentions;
 mod ops;
 mod others;
@@ -51,6 +53,8 @@ use super::diag::{Code, Diag};
 #[cfg(feature = "plan")]
 use crate::ein::DType;
 use instance::Instances;
+#[cfg(feature = "plan")]
+pub(crate) use instance::base as base_name;
 
 /// Checks a program. A block `f` with `dim ..L` or `T: Float` gives the instances `f/1/f32`,
 /// `f/1/f64`, … for one axis and every dtype, and those that are called.

@@ -80,8 +80,17 @@ pub struct Block {
     pub consts: BTreeMap<Arc<str>, Path>,
     /// Calls of blocks outside this program, in order.
     pub foreign: Vec<ForeignCall>,
-    /// The statements; `None` if there is an error in them.
+    /// Of an opaque kernel: the dims that may be split.
+    pub splits: Option<Vec<Arc<str>>>,
+    /// The statements; `None` if there is an error in them, and of an opaque kernel.
     pub body: Option<Body>,
+}
+
+impl Block {
+    /// Has it neither statements nor a kernel, because of an error?
+    pub fn is_broken(&self) -> bool {
+        self.body.is_none() && self.splits.is_none()
+    }
 }
 
 /// A parameter of a block.

@@ -288,13 +288,6 @@ pub(super) fn items(program: &ast::Program, declared: &Declared<'_>, out: &mut C
     let mut names = Once::default();
     for item in &program.items {
         names.add(&item.head().name, "item", &mut out.errors);
-        match item {
-            Item::Extern(kernel) => {
-                out.errors
-                    .push(not_yet(kernel.head.name.span, "`extern fn`"));
-            }
-            _ => {}
-        }
     }
     for (name, structure) in &declared.structs {
         if contains_itself(name, structure, &declared.structs, &mut BTreeSet::new()) {
@@ -623,7 +616,11 @@ pub(super) fn signature(
     let mut results = Vec::new();
     for (at, ty) in block.ret.types.iter().enumerate() {
         let name = block.result.as_ref().and_then(|r| r.names.get(at));
-        let name = name.map_or_else(|| "_".into(), |n| n.name.clone());
+        let name = match (name, &block.splits) {
+            (Some(name), _) => name.name.clone(),
+            (None, Some(_)) => format!("out{at}").into(),
+            (None, None) => "_".into(),
+        };
         match resolve(ty, &mut scope, declared, errors) {
             Some(Type::Tensor(t)) => results.push(ResultVar {
                 name,
@@ -651,6 +648,7 @@ pub(super) fn signature(
         obligations: Vec::new(),
         consts: scope.consts,
         foreign: Vec::new(),
+        splits: None,
         body: None,
     })
 }

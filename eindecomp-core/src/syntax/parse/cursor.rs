@@ -49,7 +49,7 @@ impl AttrPlace {
     fn allows(self, kind: &AttrKind) -> bool {
         match kind {
             AttrKind::Doc(_) => true,
-            AttrKind::Rust(_) => self == AttrPlace::Item,
+            AttrKind::Rust(_) | AttrKind::Kernel(_) => self == AttrPlace::Item,
             AttrKind::Name(_) => matches!(self, AttrPlace::Field | AttrPlace::Param),
             AttrKind::Weight | AttrKind::State | AttrKind::Host => self == AttrPlace::Param,
             AttrKind::Whole | AttrKind::Split(_) => self == AttrPlace::Stmt,
@@ -429,6 +429,11 @@ impl Parser {
                 } else {
                     AttrKind::Name(text)
                 });
+            }
+            "kernel" => {
+                self.at += 1;
+                self.expect("=")?;
+                return Ok(AttrKind::Kernel(self.path("the path of a Rust function")?));
             }
             "name" => {
                 self.at += 1;

@@ -2,7 +2,7 @@
 
 use super::{Parse, Parser};
 use crate::syntax::ast::{
-    Agg, Attr, Block, ExternFn, Head, Ident, Item, Param, Path, RType, Record, RecordBlock,
+    Agg, Attr, AttrKind, Block, Head, Ident, Item, Param, Path, RType, Record, RecordBlock,
     RecordValue, ScalarFn, StateField, Struct, Type, TypeKind, Vis,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -19,6 +19,7 @@ impl Parser {
         match &*word {
             "fn" => {
                 let head = self.head(attrs, vis, "the name of the block")?;
+                self.no_kernel(&head);
                 let after = self.buffer.after_tree(self.at);
                 if self.is_open(Delim::Paren) && self.is_at(after, "=") {
                     return self.scalar_fn(head).map(Item::ScalarFn);
@@ -27,10 +28,12 @@ impl Parser {
             }
             "struct" => {
                 let head = self.head(attrs, vis, "the name of the struct")?;
+                self.no_kernel(&head);
                 self.structure(head).map(Item::Struct)
             }
             "agg" => {
                 let head = self.head(attrs, vis, "the name of the aggregation")?;
+                self.no_kernel(&head);
                 self.aggregation(head).map(|agg| Item::Agg(Box::new(agg)))
             }
             "extern" => {
@@ -39,7 +42,7 @@ impl Parser {
                     return self.unexpected("`fn`");
                 }
                 let head = self.head(attrs, vis, "the name of the kernel")?;
-                self.extern_fn(head).map(Item::Extern)
+                self.extern_fn(head, start).map(Item::Block)
             }
             "const" | "use" | "static" | "mod" | "type" | "enum" | "impl" | "trait" => {
                 let diag = self.unexpected_diag("`fn`, `struct`, `agg` or `extern fn`");
@@ -59,6 +62,18 @@ impl Parser {
             vis,
             name: self.ident(what)?,
         })
+    }
+
+    /// Reports a `#[kernel]` on what has none.
+    fn no_kernel(&mut self, head: &Head) {
+        let kernels = head
+            .attrs
+            .iter()
+            .filter(|attr| matches!(attr.kind, AttrKind::Kernel(_)));
+        for attr in kernels {
+            let text = "`#[kernel = …]` stands on an `extern fn`";
+            self.diags.push(Diag::new(Code::Attribute, attr.span, text));
+        }
     }
 
     fn vis(&mut self) -> Parse<Vis> {
@@ -116,6 +131,7 @@ impl Parser {
             stmts,
             result,
             signature,
+            splits: None,
         })
     }
 
@@ -171,6 +187,7 @@ impl Parser {
             stmts: Vec::new(),
             result: None,
             signature: self.since(start),
+            splits: None,
         })
     }
 
@@ -231,22 +248,27 @@ impl Parser {
         Ok(ScalarFn { head, params, body })
     }
 
-    fn extern_fn(&mut self, head: Head) -> Parse<ExternFn> {
+    fn extern_fn(&mut self, head: Head, start: Span) -> Parse<Block> {
         let generics = self.generics()?;
         self.open(Delim::Paren)?;
         let params = self.list(Delim::Paren, Self::param)?;
         self.expect("->")?;
         let ret = self.rtype()?;
+        let signature = self.since(start);
         self.expect_word("splits")?;
         self.open(Delim::Paren)?;
-        let splits = self.list1(Delim::Paren, "a dim", |p| p.ident("a dim"))?;
+        let splits = self.list(Delim::Paren, |p| p.ident("a dim"))?;
         self.expect(";")?;
-        Ok(ExternFn {
+        Ok(Block {
             head,
             generics,
             params,
             ret,
-            splits,
+            clauses: Vec::new(),
+            stmts: Vec::new(),
+            result: None,
+            signature,
+            splits: Some(splits),
         })
     }
 

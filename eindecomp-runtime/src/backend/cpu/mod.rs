@@ -5,6 +5,7 @@
 //! (`program`, `exec`, `calls`) whose values are stored or folded (`vector`, `reduce`). A vertex
 //! with reductions inside its expressions, or whose partial results are records, is run block by
 //! block through smaller kernels, whose results stay in scratch (`fused`, `records`, `softmax`).
+//! An opaque kernel (`opaque`) is a Rust function that is given dense tiles.
 //! `nest` turns label ranges and strides into loops; `memory` moves elements between windows
 //! and registers; `combine` folds partial results and copies boxes.
 //!
@@ -20,6 +21,7 @@ mod gemm;
 mod math;
 mod memory;
 mod nest;
+mod opaque;
 mod program;
 mod records;
 mod reduce;
@@ -35,6 +37,7 @@ use eindecomp_core::ein::access::{AccessMap, AxisAccess};
 use eindecomp_core::ein::einsum::Part;
 use eindecomp_core::ein::{Aggregation, DType, EinSum, LabelId, Value};
 use eindecomp_core::graph::{BoundGraph, NodeId};
+use eindecomp_core::kernel::KernelFn;
 use eindecomp_core::plan::layout::Region;
 
 use combine::fold;
@@ -71,6 +74,11 @@ pub enum KernelError {
         /// The axis, from 0.
         axis: usize,
     },
+    /// An opaque kernel without its function.
+    #[error(
+        "there is no kernel `{0}`: `EinGraph::with_kernel` gives a graph that was read its kernels"
+    )]
+    NoKernel(Arc<str>),
     /// Some function does not fit its arguments: the graph does not verify.
     #[error("some expression has no element type")]
     DType,
@@ -91,6 +99,14 @@ pub enum KernelRunError {
         value: i64,
         /// The axis' extent.
         extent: usize,
+    },
+    /// An opaque kernel that failed.
+    #[error("kernel `{kernel}`: {message}")]
+    Opaque {
+        /// The kernel.
+        kernel: Arc<str>,
+        /// What it says.
+        message: String,
     },
     /// A window that does not fit the tile: a bug of the task graph.
     #[error("the window on `{tensor}` is {window}, but the tile needs {needed}")]
@@ -172,6 +188,7 @@ enum Way {
     Plain(Option<Contraction>, Vector),
     Staged(Box<Staged>),
     Records(Box<Records>),
+    Opaque(KernelFn),
 }
 
 impl Kernel {
@@ -189,7 +206,13 @@ impl Kernel {
         };
         let tensors = einsum.operands.iter().map(tensor).collect();
         let extents = graph.label_extents(node).to_vec();
-        Kernel::new(einsum.clone(), extents, tensors, vertex.name.clone())
+        let mut kernel = Kernel::new(einsum.clone(), extents, tensors, vertex.name.clone())?;
+        if let Some(opaque) = einsum.opaque() {
+            let function = graph.kernels().get(&opaque.kernel);
+            let missing = || KernelError::NoKernel(opaque.kernel.clone());
+            kernel.way = Way::Opaque(function.ok_or_else(missing)?);
+        }
+        Ok(kernel)
     }
 
     fn new(
@@ -256,7 +279,7 @@ impl Kernel {
     /// Cuts a tile along output labels into pieces that may run at once, each on any worker. A
     /// pure function of kernel and tile.
     pub fn subtiles(&self, tile: &Region) -> Vec<Region> {
-        if tile.is_empty() {
+        if tile.is_empty() || matches!(self.way, Way::Opaque(_)) {
             return vec![tile.clone()];
         }
         let gemm = match &self.way {
@@ -363,6 +386,17 @@ impl Kernel {
                         extent: self.shapes[miss.operand][miss.axis],
                     })
             }
+            Way::Opaque(function) => {
+                let Some(opaque) = self.einsum.opaque() else {
+                    return Ok(());
+                };
+                let tiles = opaque::Tiles::new(reads, &footprints, &writes[0], self.tile(tile));
+                let done = tiles.run(*function, opaque.result);
+                done.map_err(|message| KernelRunError::Opaque {
+                    kernel: opaque.kernel.clone(),
+                    message,
+                })
+            }
             Way::Staged(staged) => staged.run(tile, reads, writes, slots, scratch),
             Way::Records(records) => {
                 let targets = placed.iter().zip(writes).collect();
@@ -411,6 +445,9 @@ impl Kernel {
     /// What kind of kernel it is, for people.
     pub fn describe(&self) -> String {
         match &self.way {
+            Way::Opaque(_) => self.einsum.opaque().map_or_else(String::new, |o| {
+                format!("extern {}, result {}", o.kernel, o.result)
+            }),
             Way::Plain(Some(c), _) => c.describe(&self.einsum),
             Way::Plain(None, vector) => {
                 let n = vector.program.instrs.len();
@@ -467,6 +504,12 @@ impl Kernel {
             window: format!("{dtype} {window}"),
             needed: format!("{} {needed}", part.dtype),
         })
+    }
+
+    /// The box of the output that a tile with points makes, of a vertex without merged axes.
+    fn tile(&self, tile: &Region) -> Region {
+        let labels = self.einsum.out.iter().flatten();
+        Region(labels.map(|l| tile.0[l.at()]).collect())
     }
 
     /// The tile's footprints, which are found to be in the windows.

@@ -215,6 +215,8 @@ impl Compiler<'_> {
             Expr::Call(f, args) => self.call(*f, args, mask)?,
             // Taken apart before (`fused`, `records`).
             Expr::Tuple(_) | Expr::Fold(_) => return None,
+            // The function makes the values; this stands for their element type.
+            Expr::Opaque(o) => (self.constant(Value::Int(0).cast(o.dtype), o.dtype), o.dtype),
             Expr::If(cond, yes, no) => {
                 let (cond, _) = self.expr(cond, mask)?;
                 let taken = self.and(mask, cond);

@@ -39,6 +39,14 @@ pub(in crate::syntax::check) fn expand(block: &Block, choices: &[Choice]) -> Blo
         .iter_mut()
         .for_each(|param| by.ty(&mut param.ty));
     by.rtype(&mut block.ret);
+    if let Some(splits) = &mut block.splits {
+        let axes = std::mem::take(splits).into_iter();
+        let axes = axes.flat_map(|dim| match by.ranks.get(&dim.name) {
+            Some(rank) => numbered(&dim, *rank),
+            None => vec![dim],
+        });
+        *splits = axes.collect();
+    }
     by.stmts(&mut block.stmts);
     block
 }
