@@ -92,3 +92,16 @@ fn open_ranks_and_dtypes_are_parameters_of_the_function() {
         assert!(text.contains(part), "{part}\n{text}");
     }
 }
+
+#[test]
+fn a_kernel_is_a_function_of_the_crate() {
+    let text = expansion(
+        "#[kernel = kernels::sort] pub extern fn sort<dim B, dim N>(x: f32[B, N]) -> f32[B, N] splits(B);",
+    );
+    let kernel = "const KERNEL : eindecomp :: kernel :: KernelFn = kernels :: sort";
+    assert!(text.contains(kernel), "{text}");
+    assert!(text.contains("pub fn sort < 'g >"), "{text}");
+    assert!(!text.contains("mod sort"), "{text}");
+    let text = expansion("extern fn sort<dim B>(x: f32[B]) -> f32[B] splits();");
+    assert!(text.contains("`sort` has no Rust function"), "{text}");
+}
