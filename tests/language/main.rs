@@ -10,6 +10,7 @@ mod convolution;
 mod experts;
 mod layers;
 mod paths;
+mod statistics;
 mod stencils;
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::ein::{
     Agg, DType, Dim, EinSum, EinSumSpec, Expr, Label, LabelId, Operand, Reduce, ScalarFn,
 };
-use crate::graph::{BoundGraph, GraphBuilder, NodeId, Pin, Role};
+use crate::graph::{BoundGraph, EinGraph, GraphBuilder, NodeId, Pin, Role};
 
 /// A graph under construction.
 #[derive(Default)]
@@ -144,4 +144,26 @@ pub(crate) fn transformer(layers: usize, [b, s, h, e, f]: [i64; 5]) -> BoundGrap
         x = g.einsum("x1", "bsd,bsd->bsd", &[r, t]);
     }
     g.finish(x)
+}
+
+/// Attention of one query position set: `o[b,d] = softmax_sum[t] (q[b]·k[t,b], v[t,b,d])`; then the
+/// mean and variance of each row in one pass.
+pub(crate) fn records(b: i64, t: i64, e: i64) -> BoundGraph {
+    let source = "agg welford(x: f32) {
+        state { n: f32 = 0.0, mu: f32 = 0.0, m2: f32 = 0.0 }
+        lift { n: 1.0, mu: x, m2: 0.0 }
+        merge(a, b) {
+            let n = a.n + b.n; let r = b.n / max(n, 1.0); let d = b.mu - a.mu;
+            { n: n, mu: a.mu + d * r, m2: a.m2 + b.m2 + d * d * a.n * r }
+        }
+        finish { m2 / n }
+    }
+    fn f<dim B, dim T, dim E>(q: f32[B,E], k: f32[T,B,E], v: f32[T,B,E]) -> f32[B] {
+        let o[b,d] = softmax_sum[t] (sum[e] q[b,e] * k[t,b,e], v[t,b,d]);
+        let y[b] = welford[d] (o[b,d]);
+        y
+    }";
+    let graph = EinGraph::from_text(source, "f", &BTreeMap::new()).unwrap();
+    let dims = [("B", b), ("T", t), ("E", e)].map(|(n, v)| (n.into(), v));
+    graph.bind(&dims.into()).unwrap()
 }

@@ -352,6 +352,24 @@ mod tests {
         assert_eq!(repart(&g, NodeId(2), 0, &[4, 1], &[4]), 4 * 16);
     }
 
+    /// A maximum and a sum per row, and a value per row and channel.
+    #[test]
+    fn records_count_by_component() {
+        let g = crate::plan::samples::records(2, 8, 4);
+        let o = NodeId(3);
+        // labels b, d, t, and e of the scores
+        assert_eq!(agg(&g, o, &[1, 1, 1, 1]), 0);
+        assert_eq!(agg(&g, o, &[1, 1, 4, 1]), (2 + 2 + 8) * 3);
+        assert_eq!(agg(&g, o, &[2, 1, 4, 1]), (2 + 2 + 8) * 3);
+        // maxima and sums are made for each part of the channels
+        assert_eq!(agg(&g, o, &[1, 2, 4, 1]), (2 * 2 + 2 * 2 + 8) * 3);
+        // the queries go to each part of the keys, keys and values to each part of what they lack
+        assert_eq!(join(&g, o, &[1, 1, 4, 1]), 4 * 8 + 64 + 64);
+        assert_eq!(join(&g, o, &[1, 2, 4, 1]), 8 * 8 + 2 * 64 + 64);
+        // the number of elements is the same everywhere
+        assert_eq!(agg(&g, NodeId(4), &[2, 4]), (2 + 2 + 2) * 3);
+    }
+
     #[test]
     fn nothing_moves_on_one_device() {
         assert_eq!(cost(&[5, 7], &[1, 1], &[1, 1]), 0);

@@ -249,7 +249,7 @@ mod tests {
     use crate::plan::Layout;
     use crate::plan::cost::communication::{agg, join};
     use crate::plan::partition::viable;
-    use crate::plan::samples::{matmul, transformer};
+    use crate::plan::samples::{matmul, records, transformer};
 
     const Z: NodeId = NodeId(2);
 
@@ -284,11 +284,16 @@ mod tests {
 
     #[test]
     fn no_vector_beats_it() {
-        let g = transformer(1, [2, 12, 4, 6, 40]);
-        for p in [1, 2, 3, 4, 6, 8] {
+        let graphs = [
+            transformer(1, [2, 12, 4, 6, 40]),
+            records(2, 24, 6),
+            records(1, 40, 9),
+        ];
+        let numbers = || [1, 2, 3, 4, 6, 8].into_iter();
+        for (g, p) in graphs.iter().flat_map(|g| numbers().map(move |p| (g, p))) {
             for (node, vertex) in g.ids().filter(|(_, n)| n.einsum().is_some()) {
-                let limit = vertex_limit(&g, node, p);
-                assert!(limit <= best(&g, node, p), "{} {p}", vertex.name);
+                let limit = vertex_limit(g, node, p);
+                assert!(limit <= best(g, node, p), "{} {p}", vertex.name);
             }
         }
     }

@@ -1,7 +1,8 @@
 use super::*;
 use crate::ein::Agg;
 use crate::graph::Pin;
-use crate::plan::samples::{Sample, ffn, matmul, transformer};
+use crate::plan::samples::{Sample, ffn, matmul, records, transformer};
+use crate::task::exchange::moved_bytes;
 
 fn solve(
     graph: &BoundGraph,
@@ -64,10 +65,14 @@ fn the_optimum_is_that_of_enumeration() {
         ffn(1, 4, 16),
         ffn(3, 4, 2),
         scalar.finish(y),
+        records(2, 9, 3),
+        records(1, 4, 2),
     ] {
         for devices in [2, 3, 4] {
             for residency in [Residency::AsNeeded, Residency::Sharded] {
                 let found = exact(&graph, devices, residency);
+                let moved = moved_bytes(&graph, devices, &found.nodes).unwrap().total();
+                assert_eq!(moved, found.cost);
                 let all = solve(&graph, devices, residency, Algorithm::Exhaustive);
                 assert_eq!(found.cost, all.unwrap().cost);
                 assert_eq!(found.cost, found.bound);
