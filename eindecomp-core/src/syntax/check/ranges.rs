@@ -98,14 +98,15 @@ impl Walk<'_, '_> {
                 items.iter_mut().for_each(|e| self.expr(e, plain, guarded));
             }
             ExprKind::Cast(inner) => self.expr(inner, plain, guarded),
-            ExprKind::Call(f, args) => {
+            ExprKind::Call(ScalarFn::AND, args) => {
                 let mut inner = guarded.clone();
                 for arg in args {
                     self.expr(arg, plain, &inner);
-                    if *f == ScalarFn::AND {
-                        self.assume(&mut inner, arg, true);
-                    }
+                    self.assume(&mut inner, arg, true);
                 }
+            }
+            ExprKind::Call(_, args) => {
+                args.iter_mut().for_each(|e| self.expr(e, plain, guarded));
             }
             ExprKind::If(cond, a, b) => {
                 self.expr(cond, plain, guarded);
@@ -178,7 +179,10 @@ impl Walk<'_, '_> {
         }
         for (axis, (sub, extent)) in read.subs.iter().zip(&t.axes).enumerate() {
             let Sub::Expr(e) = sub else { continue };
-            if data_dependent(e) || self.inside(e, extent, plain) {
+            // Most accesses are by the axis's own index, which needs no proof.
+            let whole = matches!(&e.kind, ExprKind::Index(id)
+                if self.active.contains(id) && self.indices[id.at()].extent == *extent);
+            if whole || data_dependent(e) || self.inside(e, extent, plain) {
                 continue;
             }
             if self.inside(e, extent, guarded) {

@@ -705,6 +705,9 @@ pub(super) fn extent(
     facts: &Facts,
     errors: &mut Vec<Diag>,
 ) {
+    if facts.nonneg(extent) {
+        return;
+    }
     let zero = Dim::from(0);
     if facts.refuted(extent, CmpOp::Ge, &zero) {
         errors.push(Diag::new(
@@ -712,7 +715,7 @@ pub(super) fn extent(
             span,
             format!("the extent `{extent}` is negative"),
         ));
-    } else if !facts.nonneg(extent) {
+    } else {
         scope.implicit.push(Clause {
             left: extent.clone(),
             cmp: CmpOp::Ge,
