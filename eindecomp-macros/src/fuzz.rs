@@ -60,8 +60,8 @@ fn keep(panic: &PanicHookInfo<'_>) {
 }
 
 /// What is wrong with an input, if anything is.
-fn fault(input: &Input) -> Result<properties::Outcome, String> {
-    match catch_unwind(AssertUnwindSafe(|| properties::hold(input))) {
+fn fault(input: &Input, twice: bool) -> Result<properties::Outcome, String> {
+    match catch_unwind(AssertUnwindSafe(|| properties::hold(input, twice))) {
         Ok(outcome) => outcome,
         Err(_) => Err(PANIC.take()),
     }
@@ -86,7 +86,8 @@ fn nothing_panics_or_hangs() {
         let input = seeds.input(number);
         let began = Instant::now();
         *now.lock().unwrap() = Some((began, input.to_string()));
-        let outcome = fault(&input);
+        // Most of the time goes into reading what comes out: a campaign reads a fifth of it.
+        let outcome = fault(&input, campaign.is_none() || number % 5 == 0);
         let took = began.elapsed();
         *now.lock().unwrap() = None;
         slowest = slowest.max((took, number));
@@ -169,7 +170,7 @@ const FOUND: [&str; 5] = [
 #[test]
 fn what_was_found_is_mended() {
     for text in FOUND {
-        if let Err(what) = properties::hold(&Input::of(text)) {
+        if let Err(what) = properties::hold(&Input::of(text), true) {
             panic!("{text}\n{what}");
         }
     }

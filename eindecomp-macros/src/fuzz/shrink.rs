@@ -14,7 +14,8 @@ pub fn kind(what: &str) -> String {
 
 /// `input` with all that can be left out of it left out, such that it has the same kind of fault.
 pub fn least(input: &Input, what: &str) -> Input {
-    let still = |input: &Input| matches!(fault(input), Err(other) if kind(&other) == kind(what));
+    let still =
+        |input: &Input| matches!(fault(input, true), Err(other) if kind(&other) == kind(what));
     let (mut least, mut tries) = (input.clone(), 0);
     loop {
         let smaller = least.smaller().into_iter();

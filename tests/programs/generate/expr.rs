@@ -1,0 +1,608 @@
+//! Random expressions.
+
+use eindecomp_core::ein::DType;
+
+use super::value::{
+    AND, CAST, COMPARE, OR, PRIMARY, PRODUCT, REDUCTION, ROUGHEST, SUM, UNARY, Val, limit, literal,
+    rounding, unsigned,
+};
+use super::{LARGEST_SPACE, Maker, Tensor};
+
+/// Continuous functions, and what they need around their argument.
+const ROUGH: [(&str, &str); 20] = [
+    ("exp", "{}"),
+    ("log", "1.0 + abs({})"),
+    ("log1p", "abs({})"),
+    ("sqrt", "1.0 + abs({})"),
+    ("rsqrt", "1.0 + sq({})"),
+    ("recip", "2.0 + abs({})"),
+    ("pow", "1.0 + abs({}), 2.0"),
+    ("pow", "2.0, {}"),
+    ("sin", "{}"),
+    ("cos", "{}"),
+    ("tanh", "{}"),
+    ("erf", "{}"),
+    ("sigmoid", "{}"),
+    ("softplus", "{}"),
+    ("silu", "{}"),
+    ("gelu", "{}"),
+    ("gelu_tanh", "{}"),
+    ("exp", "-abs({})"),
+    ("sin", "2.0 * {}"),
+    ("cos", "{} + 1.0"),
+];
+
+/// Their largest value and steepest slope on −3 ..= 3.
+const ROUGH_BOUND: f64 = 21.0;
+
+impl Maker<'_> {
+    /// A value that widens to `dtype` and, unless infinite, stays exact in its own.
+    pub(super) fn expr(&mut self, dtype: DType, deep: usize) -> Val {
+        if dtype == DType::Bool {
+            return self.condition(deep);
+        }
+        if deep == 0 {
+            return self.leaf(dtype);
+        }
+        match self.rng.below(14) {
+            0..=2 => self.leaf(dtype),
+            3..=5 => self.arithmetic(dtype, deep),
+            6 => self.call_of_function(dtype, deep),
+            7 => self.choice(dtype, deep),
+            8 => self.cast(dtype, deep),
+            9 if dtype.is_float() && !self.exact => self.rough(dtype, deep),
+            _ => self.reduction(dtype, deep),
+        }
+    }
+
+    /// A value of finite, small bound.
+    fn small(&mut self, dtype: DType, deep: usize, most: f64) -> Val {
+        let val = self.expr(dtype, deep);
+        match val.bound <= most {
+            true => val,
+            false => self.clamped(val, most.min(3.0)),
+        }
+    }
+
+    /// `clamp(…)` to a whole bound.
+    pub(super) fn clamped(&mut self, val: Val, most: f64) -> Val {
+        let most = most.floor();
+        let high = literal(val.dtype, most as i64).text;
+        let low = literal(val.dtype, if unsigned(val.dtype) { 0 } else { -(most as i64) }).text;
+        Val {
+            text: format!("clamp({}, {low}, {high})", val.text),
+            strength: PRIMARY,
+            bound: most,
+            ..val
+        }
+    }
+
+    /// Tensors that may be read where `dtype` is wanted.
+    fn readable(&self, dtype: DType) -> Vec<Tensor> {
+        let narrower = match dtype {
+            DType::F64 => Some(DType::F32),
+            DType::F32 => Some(DType::BF16),
+            DType::I64 => Some(DType::I32),
+            _ => None,
+        };
+        let fits = |t: &&Tensor| {
+            (t.dtype == dtype || Some(t.dtype) == narrower) && (!self.exact || t.error == 0.0)
+        };
+        self.tensors.iter().filter(fits).cloned().collect()
+    }
+
+    /// Of some tensors, one whose axes have indices in scope.
+    fn fitting(&mut self, of: &[Tensor]) -> Tensor {
+        let score = |maker: &Self, t: &Tensor| {
+            let scope = maker.indices.iter();
+            let has = |&&axis: &&usize| scope.clone().any(|i| i.extent == axis);
+            2 * t.axes.iter().filter(has).count() + 1 - t.axes.len().min(1)
+        };
+        let (a, b) = (self.rng.one_of(of), self.rng.one_of(of));
+        if score(self, &a) >= score(self, &b) {
+            a
+        } else {
+            b
+        }
+    }
+
+    fn leaf(&mut self, dtype: DType) -> Val {
+        let tensors = self.readable(dtype);
+        let hosts: Vec<String> = self
+            .hosts
+            .iter()
+            .filter(|h| h.1 == dtype)
+            .map(|h| h.0.clone())
+            .collect();
+        if !hosts.is_empty() && self.rng.chance(4) {
+            return Val::exact(self.rng.one_of(&hosts), PRIMARY, dtype, 3.0);
+        }
+        if dtype == DType::I64 && !self.indices.is_empty() && self.rng.chance(4) {
+            let at = self.rng.below(self.indices.len());
+            let index = self.indices[at].clone();
+            self.mark("an index as a value");
+            let bound = self.value(index.extent).max(1) as f64;
+            return Val::exact(index.name, PRIMARY, dtype, bound);
+        }
+        if dtype == DType::I64 && self.rng.chance(8) {
+            let at = self.rng.below(self.extents.len());
+            let extent = self.extents[at].clone();
+            // A Rust const needs a cast.
+            if extent.text.len() == 1 && extent.text != "K" && at >= 3 {
+                self.mark("a dim as a value");
+                return Val::exact(extent.text, PRIMARY, dtype, extent.value.max(1) as f64);
+            }
+        }
+        if tensors.is_empty() || self.rng.chance(10) {
+            let low = if unsigned(dtype) { 0 } else { -2 };
+            let n = low + self.rng.below(5) as i64;
+            return literal(dtype, n);
+        }
+        let t = self.fitting(&tensors);
+        self.read_small(&t, None)
+    }
+
+    /// A read, clamped if the tensor's elements may be infinite.
+    fn read_small(&mut self, t: &Tensor, must: Option<usize>) -> Val {
+        let val = self.read(t, must);
+        match val.bound.is_finite() || self.rng.chance(4) {
+            true => val,
+            false => self.clamped(val, 3.0),
+        }
+    }
+
+    fn arithmetic(&mut self, dtype: DType, deep: usize) -> Val {
+        let room = limit(self.narrowest(dtype));
+        let op = match unsigned(dtype) {
+            true => self.rng.one_of(&["+", "*", "*"]),
+            false => self.rng.one_of(&["+", "-", "-", "*", "*"]),
+        };
+        let (most, strength) = match op {
+            "*" => (room.sqrt().floor(), PRODUCT),
+            _ => (room / 2.0, SUM),
+        };
+        let a = self.small(dtype, deep - 1, most);
+        let before = self.features.clone();
+        let mut b = self.small(dtype, deep - 1, most);
+        let (mut bound, mut error) = bounds(op, &a, &b);
+        if error > ROUGHEST {
+            *self.features = before;
+            b = literal(dtype, 2);
+            (bound, error) = bounds(op, &a, &b);
+        }
+        if error > ROUGHEST {
+            return a;
+        }
+        if dtype.is_int() && self.rng.chance(6) {
+            let n = 1 + self.rng.below(3);
+            let op = self.rng.one_of(&["/", "%"]);
+            self.mark(if op == "/" { "integer /" } else { "integer %" });
+            let text = format!("{} {op} {n}", a.at(PRODUCT));
+            let bound = a.bound.max(3.0);
+            return Val::exact(text, PRODUCT, a.dtype, bound);
+        }
+        if dtype.is_float() && error == 0.0 && self.rng.chance(16) {
+            self.mark("float %");
+            let text = format!("{} % 3.0", a.at(PRODUCT));
+            let nan = a.nan || a.bound.is_infinite();
+            return Val {
+                nan,
+                ..Val::exact(text, PRODUCT, a.dtype, 3.0)
+            };
+        }
+        let (left, right) = match op {
+            "*" => (a.at(PRODUCT), b.at(CAST)),
+            // The body of a reduction ends before a sum.
+            _ => (a.at(SUM), b.at(REDUCTION)),
+        };
+        Val {
+            text: format!("{left} {op} {right}"),
+            strength,
+            dtype: a.dtype.common(b.dtype).unwrap_or(dtype),
+            bound,
+            error,
+            nan: a.nan || b.nan || undefined(op, &a, &b),
+        }
+    }
+
+    /// The narrowest dtype that may be computed in where `dtype` is wanted.
+    fn narrowest(&self, dtype: DType) -> DType {
+        let all = self.readable(dtype).into_iter().map(|t| t.dtype);
+        all.chain([dtype])
+            .min_by(|a, b| limit(*a).total_cmp(&limit(*b)))
+            .unwrap_or(dtype)
+    }
+
+    fn call_of_function(&mut self, dtype: DType, deep: usize) -> Val {
+        let room = limit(self.narrowest(dtype));
+        let a = self.small(dtype, deep - 1, room.sqrt().floor());
+        let call = |name: &str, a: &Val, bound: f64| Val {
+            text: format!("{name}({})", a.text),
+            strength: PRIMARY,
+            bound,
+            ..a.clone()
+        };
+        match self.rng.below(9) {
+            0 => call("abs", &a, a.bound),
+            1 => call("relu", &a, a.bound),
+            2 if a.error == 0.0 => call("sq", &a, a.bound * a.bound),
+            3 if a.error == 0.0 => call("sign", &a, 1.0),
+            4 if !unsigned(dtype) => {
+                self.mark("a sign");
+                Val {
+                    text: format!("-{}", a.at(UNARY)),
+                    strength: UNARY,
+                    ..a
+                }
+            }
+            5 if dtype.is_float() && a.error == 0.0 => {
+                let name = self.rng.one_of(&["floor", "ceil", "round"]);
+                call(name, &a, a.bound)
+            }
+            6 => self.clamped(a, 2.0),
+            7 if !self.simple => self.own_function(a, dtype, deep),
+            _ => {
+                let b = self.small(dtype, deep - 1, room);
+                let name = self.rng.one_of(&["max", "min"]);
+                self.mark("max and min of two");
+                Val {
+                    text: format!("{name}({}, {})", a.text, b.text),
+                    strength: PRIMARY,
+                    dtype: a.dtype.common(b.dtype).unwrap_or(dtype),
+                    bound: a.bound.max(b.bound),
+                    error: a.error.max(b.error),
+                    nan: a.nan || b.nan,
+                }
+            }
+        }
+    }
+
+    /// A scalar function of one's own.
+    fn own_function(&mut self, a: Val, dtype: DType, deep: usize) -> Val {
+        let b = self.small(dtype, deep - 1, 3.0);
+        let a = match a.bound <= 4.0 {
+            true => a,
+            false => self.clamped(a, 3.0),
+        };
+        let all = [
+            ("fn larger(x, y) = if x > y { x } else { y };", "larger"),
+            ("fn both(x, y) = x * y + x;", "both"),
+            ("fn more(x, y) = both(max(x, y), y) + abs(x);", "more"),
+        ];
+        let (_, name) = self.rng.one_of(&all);
+        // `if x > y` on values that are not exact may choose the other, which is as near.
+        let (bound, error) = match name {
+            "larger" => (a.bound.max(b.bound), a.error + b.error),
+            _ => (40.0, 20.0 * (a.error + b.error)),
+        };
+        if error > ROUGHEST {
+            return a;
+        }
+        for (text, _) in all {
+            if !self.items.iter().any(|item| item == text) {
+                self.items.push(text.to_owned());
+            }
+        }
+        self.mark("a scalar function");
+        Val {
+            text: format!("{name}({}, {})", a.text, b.text),
+            strength: PRIMARY,
+            dtype: a.dtype.common(b.dtype).unwrap_or(dtype),
+            bound,
+            error,
+            nan: a.nan || b.nan,
+        }
+    }
+
+    fn rough(&mut self, dtype: DType, deep: usize) -> Val {
+        let a = self.small(dtype, deep - 1, 3.0);
+        let a = match a.bound <= 3.0 {
+            true => a,
+            false => self.clamped(a, 3.0),
+        };
+        let error = a.error * ROUGH_BOUND + 100.0 * rounding(ROUGH_BOUND);
+        if !matches!(a.dtype, DType::F32 | DType::F64) || error > ROUGHEST {
+            return a;
+        }
+        let at = self.rng.below(ROUGH.len());
+        let (name, argument) = ROUGH[at];
+        self.mark(name);
+        Val {
+            text: format!("{name}({})", argument.replace("{}", &a.at(PRIMARY))),
+            strength: PRIMARY,
+            bound: ROUGH_BOUND,
+            error,
+            ..a
+        }
+    }
+
+    fn choice(&mut self, dtype: DType, deep: usize) -> Val {
+        let condition = self.condition(deep - 1);
+        self.guarded += 1;
+        let a = self.expr(dtype, deep - 1);
+        let b = self.expr(dtype, deep - 1);
+        self.guarded -= 1;
+        self.mark("if");
+        Val {
+            text: format!(
+                "if {} {{ {} }} else {{ {} }}",
+                condition.text, a.text, b.text
+            ),
+            strength: PRIMARY,
+            dtype: a.dtype.common(b.dtype).unwrap_or(dtype),
+            bound: a.bound.max(b.bound),
+            error: a.error.max(b.error),
+            nan: a.nan || b.nan,
+        }
+    }
+
+    fn cast(&mut self, dtype: DType, deep: usize) -> Val {
+        let from = self.rng.one_of(&[
+            DType::F64,
+            DType::F32,
+            DType::I64,
+            DType::I32,
+            DType::U8,
+            DType::Bool,
+            DType::BF16,
+        ]);
+        let a = self.expr(from, deep - 1);
+        let whole = a.error == 0.0 && !a.nan && a.bound <= limit(dtype);
+        let sign = !unsigned(dtype) || unsigned(from) || from == DType::Bool;
+        let flex = a.strength == PRIMARY && a.text.starts_with(|c: char| c.is_ascii_digit());
+        if !whole || !sign || from == dtype || flex {
+            return match a.dtype == dtype {
+                true => a,
+                false => self.leaf(dtype),
+            };
+        }
+        self.mark("as");
+        Val {
+            text: format!("{} as {dtype}", a.at(UNARY)),
+            strength: CAST,
+            dtype,
+            ..a
+        }
+    }
+
+    /// A bool.
+    pub(super) fn condition(&mut self, deep: usize) -> Val {
+        let bools = self.readable(DType::Bool);
+        let exact = |text: String, strength| Val::exact(text, strength, DType::Bool, 1.0);
+        match self.rng.below(9) {
+            0 if !self.indices.is_empty() => {
+                let (a, b) = (
+                    self.rng.below(self.indices.len()),
+                    self.rng.below(self.indices.len()),
+                );
+                let (a, b) = (&self.indices[a].name, &self.indices[b].name);
+                let text = match self.rng.chance(2) {
+                    true => format!("{a} <= {b}"),
+                    false => format!("{a} == {}", self.rng.below(3)),
+                };
+                self.mark("a comparison of indices");
+                exact(text, COMPARE)
+            }
+            1 if deep > 0 => {
+                let a = self.condition(deep - 1);
+                let b = self.condition(deep - 1);
+                match self.rng.chance(2) {
+                    true => exact(format!("{} && {}", a.at(AND), b.at(COMPARE)), AND),
+                    false => exact(format!("{} || {}", a.at(OR), b.at(AND)), OR),
+                }
+            }
+            2 if deep > 0 => {
+                let a = self.condition(deep - 1);
+                exact(format!("!{}", a.at(UNARY)), UNARY)
+            }
+            3 if deep > 0 => self.any_or_all(deep),
+            4 if deep > 0 => {
+                let a = self.expr(DType::F32, deep - 1);
+                self.mark("is_nan");
+                exact(format!("is_nan({})", a.text), PRIMARY)
+            }
+            5 | 6 if !bools.is_empty() => {
+                let t = self.fitting(&bools);
+                self.read(&t, None)
+            }
+            _ => {
+                let dtype = self.rng.one_of(&[DType::F32, DType::F64, DType::I64, DType::U32]);
+                let exact_before = std::mem::replace(&mut self.exact, true);
+                let a = self.expr(dtype, deep.min(1));
+                let b = self.leaf(dtype);
+                self.exact = exact_before;
+                let op = self.rng.one_of(&["<", "<=", ">", ">=", "==", "!="]);
+                self.mark("a comparison");
+                exact(format!("{} {op} {}", a.at(SUM), b.at(SUM)), COMPARE)
+            }
+        }
+    }
+
+    fn any_or_all(&mut self, deep: usize) -> Val {
+        let extent = self.any_extent(&[]);
+        let depth = self.indices.len();
+        let index = self.index(extent);
+        let body = self.condition(deep - 1);
+        let settled = self.indices[depth].settled;
+        self.indices.truncate(depth);
+        let agg = self.rng.one_of(&["any", "all"]);
+        self.mark(agg);
+        let range = match settled {
+            true => index,
+            false => format!("{index} in {}", self.extents[extent].text),
+        };
+        let text = format!("{agg}[{range}] {}", body.at(UNARY));
+        Val::exact(text, REDUCTION, DType::Bool, 1.0)
+    }
+
+    fn reduction(&mut self, dtype: DType, deep: usize) -> Val {
+        let aggs: &[&'static str] = match dtype {
+            DType::F32 | DType::F64 => &[
+                "sum", "sum", "sum", "max", "min", "prod", "mean", "logsumexp",
+            ],
+            DType::I64 => &["sum", "sum", "max", "min", "prod", "argmax", "argmin"],
+            _ => &["sum", "sum", "max", "min", "prod"],
+        };
+        let agg = self.rng.one_of(aggs);
+        let selects = agg.starts_with("arg");
+        let of = match selects {
+            true => self.rng.one_of(&[DType::F32, DType::F64, DType::I32]),
+            false => dtype,
+        };
+        let tensors = self.readable(of);
+        if tensors.is_empty() || (self.exact && matches!(agg, "mean" | "logsumexp")) {
+            return self.leaf(dtype);
+        }
+        let t = self.fitting(&tensors);
+        // Over axes of the tensor, so that its elements are what is reduced.
+        let depth = self.indices.len();
+        let mut over = Vec::new();
+        let mut axes = t.axes.clone();
+        let count = if selects || self.rng.chance(2) { 1 } else { 2 };
+        while over.len() < count {
+            let extent = match axes.is_empty() {
+                true => self.any_extent(&[]),
+                false => axes.remove(self.rng.below(axes.len())),
+            };
+            over.push(extent);
+        }
+        let space = |maker: &Self| -> i64 {
+            let scope = maker.indices.iter().map(|i| i.extent);
+            scope.map(|e| maker.value(e).max(1)).product()
+        };
+        for extent in over {
+            if space(self) * self.value(extent) <= LARGEST_SPACE || self.indices.len() == depth {
+                self.index(extent);
+            }
+        }
+        let points: f64 = self.indices[depth..]
+            .iter()
+            .map(|i| self.value(i.extent) as f64)
+            .product();
+        let exact_before = self.exact;
+        self.exact |= selects;
+        let filter = self.rng.chance(4).then(|| {
+            self.mark("a filter");
+            self.condition(1)
+        });
+        self.guarded += usize::from(filter.is_some());
+        let mut val = self.body(agg, &t, depth, points, deep);
+        self.guarded -= usize::from(filter.is_some());
+        self.exact = exact_before;
+        let reduced: Vec<_> = self.indices.drain(depth..).collect();
+        let ranges: Vec<String> = reduced
+            .iter()
+            .map(|i| match i.settled && !self.rng.chance(5) {
+                true => i.name.clone(),
+                false => format!("{} in {}", i.name, self.extents[i.extent].text),
+            })
+            .collect();
+        let mut head = format!("{agg}[{}", ranges.join(", "));
+        if let Some(filter) = &filter {
+            head += &format!(" where {}", filter.text);
+        }
+        let empty = points == 0.0 || filter.is_some();
+        let accumulates = matches!(agg, "sum" | "prod" | "max" | "min") && val.dtype != dtype;
+        if accumulates || (self.rng.chance(8) && agg == "sum" && val.dtype.widens_to(dtype)) {
+            head += &format!("; {dtype}");
+            val.dtype = dtype;
+            self.mark("an accumulator");
+        }
+        self.mark(agg);
+        let text = format!("{head}] {}", val.text);
+        let n = points.max(1.0);
+        let (bound, error) = match agg {
+            "sum" => (val.bound * n, val.error * n + spread(val.error, val.bound * n)),
+            "prod" => (val.bound.max(1.0).powf(n), 0.0),
+            "max" | "min" if empty => (f64::INFINITY, val.error),
+            "max" | "min" => (val.bound, val.error),
+            "mean" => (val.bound, val.error + 10.0 * rounding(val.bound)),
+            "logsumexp" if empty => (f64::INFINITY, val.error + 10.0 * rounding(val.bound + n)),
+            "logsumexp" => (val.bound + n.ln(), val.error + 10.0 * rounding(val.bound + n)),
+            _ => (n, 0.0),
+        };
+        val = Val {
+            text,
+            strength: REDUCTION,
+            dtype: if selects { DType::I64 } else { val.dtype },
+            bound,
+            error,
+            nan: !selects && (val.nan || (agg == "mean" && empty) || val.bound.is_infinite()),
+        };
+        val
+    }
+
+    /// What a reduction folds, such that the result is exact where it should be.
+    fn body(&mut self, agg: &str, t: &Tensor, depth: usize, points: f64, deep: usize) -> Val {
+        let n = points.max(1.0);
+        let room = limit(t.dtype);
+        let most = match agg {
+            "sum" => (room / n).sqrt().floor(),
+            "prod" => room.powf(1.0 / n).min(4.0).floor(),
+            "mean" | "logsumexp" => 20.0,
+            _ => f64::INFINITY,
+        };
+        let rounds = matches!(agg, "sum" | "mean" | "logsumexp" | "max" | "min");
+        let exact_before = self.exact;
+        self.exact |= !rounds;
+        let first = self.read(t, Some(depth));
+        let first = match first.bound <= most && (rounds || first.error == 0.0) {
+            true => first,
+            false => self.clamped(first, most.clamp(1.0, 3.0)),
+        };
+        let mut val = Val {
+            text: first.at(UNARY),
+            strength: UNARY,
+            ..first
+        };
+        if agg == "sum" && most >= 2.0 && self.rng.chance(2) {
+            let other = self.expr(val.dtype, deep - 1);
+            let other = match other.bound <= most {
+                true => other,
+                false => self.clamped(other, most.clamp(1.0, 3.0)),
+            };
+            let (bound, error) = bounds("*", &val, &other);
+            if error * n <= ROUGHEST {
+                self.mark("a product");
+                val = Val {
+                    text: format!("{} * {}", val.text, other.at(UNARY)),
+                    strength: PRODUCT,
+                    dtype: val.dtype.common(other.dtype).unwrap_or(val.dtype),
+                    bound,
+                    error,
+                    nan: val.nan || other.nan || undefined("*", &val, &other),
+                };
+            }
+        }
+        self.exact = exact_before;
+        if val.error * n > ROUGHEST || (!rounds && val.error > 0.0) {
+            return literal(val.dtype, 1);
+        }
+        val
+    }
+}
+
+/// What rounding adds to a sum of values that are not exact.
+fn spread(error: f64, bound: f64) -> f64 {
+    if error > 0.0 { rounding(bound) } else { 0.0 }
+}
+
+/// Bound and error of `a op b`.
+fn bounds(op: &str, a: &Val, b: &Val) -> (f64, f64) {
+    let (bound, error) = match op {
+        "*" => (
+            a.bound * b.bound,
+            a.bound * b.error + b.bound * a.error + a.error * b.error,
+        ),
+        _ => (a.bound + b.bound, a.error + b.error),
+    };
+    (bound, error + spread(error, bound))
+}
+
+/// May `a op b` be NaN though neither is? Only what is infinite can make it so.
+fn undefined(op: &str, a: &Val, b: &Val) -> bool {
+    match op {
+        "*" => a.bound.is_infinite() || b.bound.is_infinite(),
+        _ => a.bound.is_infinite() && b.bound.is_infinite(),
+    }
+}
