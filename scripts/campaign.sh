@@ -8,6 +8,7 @@
 #   parse    edited dumps and programs: read or refused
 #   search   exact against exhaustive search, on random problems and random graphs
 #   cache    every bit of a plan cache entry flipped
+#   programs random well-typed programs x devices x placements x memory modes against the reference
 #   fuzz     edited and random programs and tokens through parser, checker and macro; optimised
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -33,7 +34,7 @@ campaign() {
     [ "$passed" = passed ]
 }
 
-[ $# -gt 0 ] || { sed -n '2,12s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,13s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
 for name in "$@"; do
     case $name in
         runtime) campaign runtime 20000 --test runtime ;;
@@ -41,6 +42,7 @@ for name in "$@"; do
         parse) campaign parse 100000 --test bad_input edited_texts ;;
         search) campaign search 10000 --package eindecomp-core --lib -- exact_is_exhaustive searches_agree ;;
         cache) campaign cache 1000000000 --test bad_input flipped_bits ;;
+        programs) campaign programs 10000 --test programs ;;
         fuzz)
             campaign fuzz 1000000 --package eindecomp-macros --lib \
                 --config profile.dev.opt-level=2 --config profile.dev.incremental=false \

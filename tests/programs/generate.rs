@@ -15,6 +15,7 @@ use std::sync::Arc;
 use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::graph::testing::Rng;
 
+use blocks::{Layers, listed};
 use value::{Val, limit};
 
 /// A program with what it is bound to.
@@ -92,8 +93,10 @@ struct Maker<'a> {
     indices: Vec<Index>,
     /// Under an `if` or a filter, where a bare use settles nothing.
     guarded: usize,
-    /// The access being written has no value outside.
-    plain: bool,
+    /// Positions in [`Maker::indices`] of the bare uses of the access being written.
+    bare: Vec<usize>,
+    /// An array of structs for loops.
+    layers: Option<Layers>,
     /// Names given so far.
     names: usize,
     /// Nothing that rounds.
@@ -143,6 +146,11 @@ pub fn program(seed: u64) -> Program {
         let value = size(maker.rng);
         dims.insert(Arc::from(name), value);
         maker.extent(name, value);
+        match value {
+            0 => maker.mark("an extent of 0"),
+            1 => maker.mark("an extent of 1"),
+            _ => {}
+        }
     }
     let mut consts = BTreeMap::new();
     if maker.rng.chance(3) {
@@ -176,16 +184,9 @@ pub fn program(seed: u64) -> Program {
     }
     maker.statement(None);
     let results = maker.results();
-    let generics: String = dims.keys().map(|d| format!("dim {d}, ")).collect();
-    let types: Vec<String> = results.iter().map(|t| maker.ty(t)).collect();
-    let names: Vec<&str> = results.iter().map(|t| &*t.name).collect();
-    let (types, names) = match results.len() {
-        1 => (types[0].clone(), names[0].to_owned()),
-        _ => (
-            format!("({})", types.join(", ")),
-            format!("({})", names.join(", ")),
-        ),
-    };
+    let generics: Vec<String> = dims.keys().map(|d| format!("dim {d}")).collect();
+    let generics = generics.join(", ");
+    let (names, types) = listed(&maker, &results);
     let clauses: Vec<String> = maker.clauses.iter().cloned().collect();
     let clauses = match clauses.is_empty() {
         true => String::new(),
@@ -229,7 +230,8 @@ impl<'a> Maker<'a> {
             clauses: BTreeSet::new(),
             indices: Vec::new(),
             guarded: 0,
-            plain: true,
+            bare: Vec::new(),
+            layers: None,
             names: 0,
             exact: false,
             simple: false,
@@ -437,6 +439,9 @@ impl<'a> Maker<'a> {
                     let extent = self.any_extent(&left);
                     left.push(extent);
                 }
+                if self.rng.chance(3) {
+                    self.relate(&mut left);
+                }
                 left
             }
         };
@@ -451,6 +456,24 @@ impl<'a> Maker<'a> {
             value = self.clamped(value, like.bound);
         }
         self.define(value, dtype, like.is_some());
+    }
+
+    /// Adds indices of which some axis of a tensor is made.
+    fn relate(&mut self, left: &mut Vec<ExtentId>) {
+        let axes: BTreeSet<ExtentId> = self.tensors.iter().flat_map(|t| t.axes.clone()).collect();
+        let mut groups: Vec<Vec<ExtentId>> = Vec::new();
+        for &axis in &axes {
+            groups.extend(self.extents[axis].parts.map(|(a, b)| vec![a, b]));
+        }
+        for (at, extent) in self.extents.iter().enumerate() {
+            let of = [extent.strided, extent.window].into_iter().flatten();
+            groups.extend(of.filter(|of| axes.contains(&of.0)).map(|_| vec![at]));
+        }
+        let space = |of: &[ExtentId]| -> i64 { of.iter().map(|&e| self.value(e).max(1)).product() };
+        groups.retain(|group| space(left) * space(group) <= LARGEST_SPACE / 20);
+        if !groups.is_empty() {
+            left.extend(self.rng.one_of(&groups));
+        }
     }
 
     /// An index in scope.
@@ -484,7 +507,7 @@ impl<'a> Maker<'a> {
             axes.push(self.product(a, b));
             self.mark("merged axes on the left");
         }
-        let annotated = value.dtype != dtype || self.rng.chance(5);
+        let annotated = value.dtype != dtype || !value.typed || self.rng.chance(5);
         let ty = match annotated {
             true => format!(": {dtype}"),
             false => String::new(),

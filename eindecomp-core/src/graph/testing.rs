@@ -85,10 +85,15 @@ pub fn random_graph(seed: u64, statements: usize) -> Sample {
     }
 }
 
-/// SplitMix64: small, and the same everywhere.
-struct Rng(u64);
+/// Random numbers by SplitMix64: small, and the same everywhere.
+pub struct Rng(u64);
 
 impl Rng {
+    /// The numbers that `seed` gives.
+    pub fn new(seed: u64) -> Rng {
+        Rng(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -97,16 +102,18 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, n: usize) -> usize {
+    /// Less than `n`, which is not 0.
+    pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
     /// True once in `n` times.
-    fn chance(&mut self, n: usize) -> bool {
+    pub fn chance(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    fn one_of<T: Clone>(&mut self, of: &[T]) -> T {
+    /// One of some.
+    pub fn one_of<T: Clone>(&mut self, of: &[T]) -> T {
         of[self.below(of.len())].clone()
     }
 }

@@ -35,13 +35,14 @@ impl Maker<'_> {
     /// An element of `t`. With `must`, the index in scope at this position is used if it can be.
     pub(super) fn read(&mut self, t: &Tensor, must: Option<usize>) -> Val {
         let mut must = must;
+        let bare = std::mem::take(&mut self.bare);
         let mut subs = Vec::new();
         for &axis in &t.axes {
             let wanted = must.filter(|&m| self.indices[m].extent == axis);
             let sub = match wanted {
                 Some(at) => {
                     must = None;
-                    self.settle(at);
+                    self.bare.push(at);
                     Sub::inside(self.indices[at].name.clone())
                 }
                 None => self.sub(axis),
@@ -55,14 +56,19 @@ impl Maker<'_> {
             bound: t.bound,
             error: t.error,
             nan: t.nan,
+            typed: true,
         };
+        // With a value outside or under a guard, bare uses settle nothing.
+        let plain = self.guarded == 0 && subs.iter().all(|s| !s.leaves && s.guard.is_none());
+        for at in std::mem::replace(&mut self.bare, bare) {
+            self.indices[at].settled |= plain;
+        }
         if subs.is_empty() {
             return val;
         }
         let texts: Vec<&str> = subs.iter().map(|s| &*s.text).collect();
         val.text = format!("{}[{}]", t.name, texts.join(", "));
         if subs.iter().any(|s| s.leaves) {
-            // Whatever was bare settles nothing here: see `sub`.
             let n = if unsigned(t.dtype) || t.dtype == DType::Bool {
                 self.rng.below(2) as i64
             } else {
@@ -88,14 +94,6 @@ impl Maker<'_> {
             self.mark("a guard");
         }
         val
-    }
-
-    /// The index at this position of the scope has a bare use here.
-    fn settle(&mut self, at: usize) {
-        // Whether the access has an `else` is not known yet, so only some count.
-        if self.guarded == 0 && self.plain {
-            self.indices[at].settled = true;
-        }
     }
 
     /// Positions in the scope of indices with this extent.
@@ -157,7 +155,7 @@ impl Maker<'_> {
                 }
                 8 => return Sub::inside(format!("0 + {name}")),
                 _ => {
-                    self.settle(at);
+                    self.bare.push(at);
                     return Sub::inside(name);
                 }
             }

@@ -68,7 +68,15 @@ impl Maker<'_> {
     pub(super) fn clamped(&mut self, val: Val, most: f64) -> Val {
         let most = most.floor();
         let high = literal(val.dtype, most as i64).text;
-        let low = literal(val.dtype, if unsigned(val.dtype) { 0 } else { -(most as i64) }).text;
+        let low = literal(
+            val.dtype,
+            if unsigned(val.dtype) {
+                0
+            } else {
+                -(most as i64)
+            },
+        )
+        .text;
         Val {
             text: format!("clamp({}, {low}, {high})", val.text),
             strength: PRIMARY,
@@ -94,9 +102,8 @@ impl Maker<'_> {
     /// Of some tensors, one whose axes have indices in scope.
     fn fitting(&mut self, of: &[Tensor]) -> Tensor {
         let score = |maker: &Self, t: &Tensor| {
-            let scope = maker.indices.iter();
-            let has = |&&axis: &&usize| scope.clone().any(|i| i.extent == axis);
-            2 * t.axes.iter().filter(has).count() + 1 - t.axes.len().min(1)
+            let reached = |&&axis: &&usize| maker.reaches(axis);
+            2 * t.axes.iter().filter(reached).count() + 1 - t.axes.len().min(1)
         };
         let (a, b) = (self.rng.one_of(of), self.rng.one_of(of));
         if score(self, &a) >= score(self, &b) {
@@ -104,6 +111,22 @@ impl Maker<'_> {
         } else {
             b
         }
+    }
+
+    /// Do indices in scope reach all of an axis?
+    fn reaches(&self, axis: usize) -> bool {
+        let has = |extent| self.indices.iter().any(|i| i.extent == extent);
+        let parts = self.extents[axis].parts;
+        let made = |e: usize| {
+            let (stride, window) = (self.extents[e].strided, self.extents[e].window);
+            [stride, window]
+                .into_iter()
+                .flatten()
+                .any(|of| of.0 == axis)
+        };
+        has(axis)
+            || parts.is_some_and(|(a, b)| has(a) && has(b))
+            || self.indices.iter().any(|i| made(i.extent))
     }
 
     fn leaf(&mut self, dtype: DType) -> Val {
@@ -179,15 +202,23 @@ impl Maker<'_> {
             self.mark(if op == "/" { "integer /" } else { "integer %" });
             let text = format!("{} {op} {n}", a.at(PRODUCT));
             let bound = a.bound.max(3.0);
-            return Val::exact(text, PRODUCT, a.dtype, bound);
+            return Val {
+                text,
+                strength: PRODUCT,
+                bound,
+                ..a
+            };
         }
         if dtype.is_float() && error == 0.0 && self.rng.chance(16) {
             self.mark("float %");
             let text = format!("{} % 3.0", a.at(PRODUCT));
             let nan = a.nan || a.bound.is_infinite();
             return Val {
+                text,
+                strength: PRODUCT,
+                bound: 3.0,
                 nan,
-                ..Val::exact(text, PRODUCT, a.dtype, 3.0)
+                ..a
             };
         }
         let (left, right) = match op {
@@ -198,10 +229,11 @@ impl Maker<'_> {
         Val {
             text: format!("{left} {op} {right}"),
             strength,
-            dtype: a.dtype.common(b.dtype).unwrap_or(dtype),
+            dtype: common(&a, &b),
             bound,
             error,
             nan: a.nan || b.nan || undefined(op, &a, &b),
+            typed: a.typed || b.typed,
         }
     }
 
@@ -248,10 +280,11 @@ impl Maker<'_> {
                 Val {
                     text: format!("{name}({}, {})", a.text, b.text),
                     strength: PRIMARY,
-                    dtype: a.dtype.common(b.dtype).unwrap_or(dtype),
+                    dtype: common(&a, &b),
                     bound: a.bound.max(b.bound),
                     error: a.error.max(b.error),
                     nan: a.nan || b.nan,
+                    typed: a.typed || b.typed,
                 }
             }
         }
@@ -287,10 +320,11 @@ impl Maker<'_> {
         Val {
             text: format!("{name}({}, {})", a.text, b.text),
             strength: PRIMARY,
-            dtype: a.dtype.common(b.dtype).unwrap_or(dtype),
+            dtype: common(&a, &b),
             bound,
             error,
             nan: a.nan || b.nan,
+            typed: a.typed || b.typed,
         }
     }
 
@@ -329,10 +363,11 @@ impl Maker<'_> {
                 condition.text, a.text, b.text
             ),
             strength: PRIMARY,
-            dtype: a.dtype.common(b.dtype).unwrap_or(dtype),
+            dtype: common(&a, &b),
             bound: a.bound.max(b.bound),
             error: a.error.max(b.error),
             nan: a.nan || b.nan,
+            typed: a.typed || b.typed,
         }
     }
 
@@ -361,6 +396,7 @@ impl Maker<'_> {
             text: format!("{} as {dtype}", a.at(UNARY)),
             strength: CAST,
             dtype,
+            typed: true,
             ..a
         }
     }
@@ -406,7 +442,9 @@ impl Maker<'_> {
                 self.read(&t, None)
             }
             _ => {
-                let dtype = self.rng.one_of(&[DType::F32, DType::F64, DType::I64, DType::U32]);
+                let dtype = self
+                    .rng
+                    .one_of(&[DType::F32, DType::F64, DType::I64, DType::U32]);
                 let exact_before = std::mem::replace(&mut self.exact, true);
                 let a = self.expr(dtype, deep.min(1));
                 let b = self.leaf(dtype);
@@ -438,7 +476,14 @@ impl Maker<'_> {
     fn reduction(&mut self, dtype: DType, deep: usize) -> Val {
         let aggs: &[&'static str] = match dtype {
             DType::F32 | DType::F64 => &[
-                "sum", "sum", "sum", "max", "min", "prod", "mean", "logsumexp",
+                "sum",
+                "sum",
+                "sum",
+                "max",
+                "min",
+                "prod",
+                "mean",
+                "logsumexp",
             ],
             DType::I64 => &["sum", "sum", "max", "min", "prod", "argmax", "argmin"],
             _ => &["sum", "sum", "max", "min", "prod"],
@@ -512,13 +557,19 @@ impl Maker<'_> {
         let text = format!("{head}] {}", val.text);
         let n = points.max(1.0);
         let (bound, error) = match agg {
-            "sum" => (val.bound * n, val.error * n + spread(val.error, val.bound * n)),
+            "sum" => (
+                val.bound * n,
+                val.error * n + spread(val.error, val.bound * n),
+            ),
             "prod" => (val.bound.max(1.0).powf(n), 0.0),
             "max" | "min" if empty => (f64::INFINITY, val.error),
             "max" | "min" => (val.bound, val.error),
             "mean" => (val.bound, val.error + 10.0 * rounding(val.bound)),
             "logsumexp" if empty => (f64::INFINITY, val.error + 10.0 * rounding(val.bound + n)),
-            "logsumexp" => (val.bound + n.ln(), val.error + 10.0 * rounding(val.bound + n)),
+            "logsumexp" => (
+                val.bound + n.ln(),
+                val.error + 10.0 * rounding(val.bound + n),
+            ),
             _ => (n, 0.0),
         };
         val = Val {
@@ -528,6 +579,7 @@ impl Maker<'_> {
             bound,
             error,
             nan: !selects && (val.nan || (agg == "mean" && empty) || val.bound.is_infinite()),
+            typed: val.typed || selects,
         };
         val
     }
@@ -567,10 +619,11 @@ impl Maker<'_> {
                 val = Val {
                     text: format!("{} * {}", val.text, other.at(UNARY)),
                     strength: PRODUCT,
-                    dtype: val.dtype.common(other.dtype).unwrap_or(val.dtype),
+                    dtype: common(&val, &other),
                     bound,
                     error,
                     nan: val.nan || other.nan || undefined("*", &val, &other),
+                    typed: val.typed || other.typed,
                 };
             }
         }
@@ -585,6 +638,15 @@ impl Maker<'_> {
 /// What rounding adds to a sum of values that are not exact.
 fn spread(error: f64, bound: f64) -> f64 {
     if error > 0.0 { rounding(bound) } else { 0.0 }
+}
+
+/// The dtype of what is made of two values: a literal has that of the other.
+fn common(a: &Val, b: &Val) -> DType {
+    match (a.typed, b.typed) {
+        (false, true) => b.dtype,
+        (true, false) => a.dtype,
+        _ => a.dtype.common(b.dtype).unwrap_or(a.dtype),
+    }
 }
 
 /// Bound and error of `a op b`.

@@ -26,6 +26,8 @@ pub struct Val {
     pub error: f64,
     /// It may be NaN.
     pub nan: bool,
+    /// It has its dtype of itself, and not from where it stands as a literal does.
+    pub typed: bool,
 }
 
 impl Val {
@@ -38,6 +40,7 @@ impl Val {
             bound,
             error: 0.0,
             nan: false,
+            typed: true,
         }
     }
 
@@ -83,5 +86,8 @@ pub fn literal(dtype: DType, n: i64) -> Val {
         _ => n.to_string(),
     };
     let strength = if n < 0 { UNARY } else { PRIMARY };
-    Val::exact(text, strength, dtype, n.unsigned_abs() as f64)
+    Val {
+        typed: false,
+        ..Val::exact(text, strength, dtype, n.unsigned_abs() as f64)
+    }
 }
