@@ -84,6 +84,7 @@ impl Runner {
             consts: &program.consts,
             hosts: &program.hosts,
             foreign: &mut NoForeign,
+            prefix: "",
         };
         let graph = block_graph_with(&checked, "main", &mut context)
             .map_err(|e| format!("accepted, but no graph: {}", e[0]))?;

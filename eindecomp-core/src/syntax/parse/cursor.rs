@@ -454,6 +454,10 @@ impl Parser {
             }
             _ => {
                 let close = self.buffer.partner(open);
+                if let Some(at) = self.no_attribute(open + 1, close) {
+                    self.at = at;
+                    return self.unexpected("an attribute as Rust has them");
+                }
                 let tokens = self.buffer.tokens()[open + 1..close].to_vec();
                 self.at = close;
                 return Ok(AttrKind::Rust(tokens));
@@ -461,5 +465,32 @@ impl Parser {
         };
         self.at += 1;
         Ok(kind)
+    }
+
+    /// What Rust would not read as an attribute: it is a path, then nothing, a bracket, or `=` and
+    /// a literal or macro.
+    fn no_attribute(&self, from: usize, close: usize) -> Option<usize> {
+        let path = |mut at: usize| {
+            while self.is_at(at + 1, "::") && matches!(self.peek_at(at + 2), Some(Tok::Ident(_))) {
+                at += 2;
+            }
+            at + 1
+        };
+        let bracket = |at: usize| match self.peek_at(at) {
+            Some(Tok::Open(_)) => self.buffer.after_tree(at),
+            _ => at,
+        };
+        let mut at = path(from);
+        if self.is_at(at, "=") {
+            at += 1;
+            match self.peek_at(at) {
+                Some(Tok::Literal(_)) => at += 1,
+                Some(Tok::Ident(_)) if self.is_at(path(at), "!") => at = bracket(path(at) + 1),
+                _ => return Some(at),
+            }
+        } else {
+            at = bracket(at);
+        }
+        (at != close).then_some(at)
     }
 }

@@ -566,3 +566,33 @@ fn expression() -> impl Strategy<Value = String> {
         ]
     })
 }
+
+#[test]
+fn attributes_of_rust_are_as_rust_has_them() {
+    for right in [
+        "inline",
+        "a::b",
+        "cfg(x = \"y\")",
+        "a = 1",
+        "a::b = c!(d)",
+        "a[b]",
+        "a{b}",
+    ] {
+        round_trips(&format!("#[{right}] fn f(x) = x;"));
+    }
+    for (wrong, place) in [
+        ("a b", "b"),
+        ("a = b", "b"),
+        ("a(b) c", "c"),
+        ("a = 1 2", "2"),
+        ("a =", "]"),
+    ] {
+        let (code, message, found) = error(&format!("#[{wrong}] fn f(x) = x;"));
+        assert_eq!(code, Code::Syntax, "{wrong}");
+        assert!(
+            message.starts_with("expected an attribute as Rust has them"),
+            "{message}"
+        );
+        assert_eq!(found, place, "{wrong}");
+    }
+}
