@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod aggregations;
 mod attention;
 mod convolution;
 mod experts;
