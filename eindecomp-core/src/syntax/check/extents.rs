@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::body::BodyCx;
-use super::fixes::{pad, range, swap};
+use super::fixes::{other_index, pad, range, swap, swap_both};
 use super::prove::{Equality, Facts};
 use super::ranges::{index_facts, poly};
 use super::tree::{Clause, Expr, Index, IndexId, Origin};
@@ -324,7 +324,18 @@ fn from_uses(
             cx.equal(a, b, &what, || diag.help(different));
             continue;
         }
-        if let Some((access, fix)) = mixed {
+        let both = || {
+            let first = first.access.as_ref()?;
+            let distinct = !Arc::ptr_eq(first, &u.access);
+            distinct.then(|| swap_both(facts, decls, uses, index, [first, &u.access]))?
+        };
+        let moved = other_index(facts, decls, uses, u).or_else(|| match &mixed {
+            Some(_) => None,
+            None => both(),
+        });
+        if let Some(fix) = moved {
+            diag = diag.fix(fix);
+        } else if let Some((access, fix)) = mixed {
             if swapped.iter().any(|other| Arc::ptr_eq(other, &access)) {
                 break;
             }
