@@ -144,7 +144,7 @@ impl EinSumSpec {
 
 /// A checked [`EinSumSpec`]; fields are read through `Deref`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct EinSum(EinSumSpec);
+pub struct EinSum(Box<EinSumSpec>);
 
 /// Why an [`EinSumSpec`] is none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -236,7 +236,7 @@ impl EinSum {
             }
             r.check()?;
         }
-        Ok(EinSum(spec))
+        Ok(EinSum(Box::new(spec)))
     }
 
     /// The opaque kernel, if the body is one.
@@ -283,7 +283,7 @@ impl EinSum {
 
     /// The parts, to build another one from.
     pub fn into_spec(self) -> EinSumSpec {
-        self.0
+        *self.0
     }
 
     /// Is the label in the output?

@@ -44,6 +44,8 @@ pub(super) struct Layouts {
 /// The labels of each axis of an output.
 type Axes = Vec<Vec<LabelId>>;
 type Memo<K, V> = HashMap<K, Rc<V>>;
+/// Results, owners, parts, partial results per join, bytes of a final element.
+type Sent = (usize, usize, Vec<Part>, Vec<u32>, u64);
 
 /// What has been made so far. Keys are shapes and access maps, never names.
 pub(super) struct Lists {
@@ -60,7 +62,7 @@ pub(super) struct Lists {
     outputs: Memo<(Axes, usize, Vec<usize>), Holdings>,
     elements: Memo<(usize, usize), Vec<u64>>,
     bytes: Memo<(usize, usize, Vec<u64>, Rows), Vec<u64>>,
-    sent: Memo<(usize, usize, Vec<Part>, Vec<u32>, u64), Vec<u64>>,
+    sent: Memo<Sent, Vec<u64>>,
 }
 
 /// The value in the memo, made if it is not there.

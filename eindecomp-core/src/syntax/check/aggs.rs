@@ -188,29 +188,23 @@ impl Check<'_, '_> {
             .collect();
         let finish = self.finish(known);
         let parts = identities.into_iter().zip(lift?).zip(merge?);
-        let component = |((field, dtype), ((identity, lift), merge)): (
-            &(&ast::StateField, DType),
-            ((Option<Value>, Expr), Expr),
-        )| {
-            Some(Component {
+        let mut components = Vec::new();
+        for ((field, dtype), ((identity, lift), merge)) in state.iter().zip(parts) {
+            components.push(Component {
                 name: field.name.name.clone(),
                 dtype: *dtype,
                 identity: identity?,
                 lift,
                 merge,
-            })
-        };
+            });
+        }
         Some(RecordAgg {
             name: agg.head.name.name.clone(),
             args: args
                 .iter()
                 .map(|(name, d)| (name.name.clone(), *d))
                 .collect(),
-            state: state
-                .iter()
-                .zip(parts)
-                .map(component)
-                .collect::<Option<_>>()?,
+            state: components,
             results: finish?,
         })
     }

@@ -304,22 +304,24 @@ impl Staged {
             reads(&spec.operands, x, &mut used);
         }
         let kept: Vec<usize> = used.into_iter().collect();
-        let operand = |n: usize| kept.iter().position(|&u| u == n).unwrap_or(kept.len());
-        let renumber = |x: Expr| {
+        fn renumber(x: Expr, kept: &[usize]) -> Expr {
             x.map(&mut |x| match x {
-                Expr::Operand(n) => Expr::Operand(operand(n)),
+                Expr::Operand(n) => {
+                    let at = kept.iter().position(|&u| u == n);
+                    Expr::Operand(at.unwrap_or(kept.len()))
+                }
                 other => other,
             })
-        };
-        spec.body = renumber(spec.body);
+        }
+        spec.body = renumber(spec.body, &kept);
         if let Some(r) = &mut spec.reduce {
-            r.filter = r.filter.take().map(renumber);
+            r.filter = r.filter.take().map(|f| renumber(f, &kept));
         }
         let all = std::mem::take(&mut spec.operands);
         for &n in &kept {
             let Operand { index, .. } = all[n].clone();
             spec.operands.push(Operand {
-                index: index.into_iter().map(renumber).collect(),
+                index: index.into_iter().map(|i| renumber(i, &kept)).collect(),
                 ..all[n]
             });
         }

@@ -4,7 +4,7 @@
 //! through a GEMM (`gemm`); everything else is a register program over chunks of points
 //! (`program`, `exec`, `calls`) whose values are stored or folded (`vector`, `reduce`). A vertex
 //! with reductions inside its expressions, or whose partial results are records, is run block by
-//! block through smaller kernels, whose results stay in scratch (`fused`, `records`, `softmax`).
+//! block through smaller kernels, whose results stay in scratch (`fused`, `records`, `merging`, `softmax`).
 //! An opaque kernel (`opaque`) is a Rust function that is given dense tiles.
 //! `nest` turns label ranges and strides into loops; `memory` moves elements between windows
 //! and registers; `combine` folds partial results and copies boxes.
@@ -20,6 +20,7 @@ mod fused;
 mod gemm;
 mod math;
 mod memory;
+mod merging;
 mod nest;
 mod opaque;
 mod program;
@@ -185,7 +186,7 @@ pub struct Kernel {
 /// How a kernel runs.
 #[derive(Debug)]
 enum Way {
-    Plain(Option<Contraction>, Vector),
+    Plain(Option<Contraction>, Box<Vector>),
     Staged(Box<Staged>),
     Records(Box<Records>),
     Opaque(KernelFn),
@@ -260,7 +261,7 @@ impl Kernel {
                     }),
                 };
                 let contraction = Contraction::of(&einsum, &extents, &shapes, &dtypes);
-                Way::Plain(contraction, vector)
+                Way::Plain(contraction, Box::new(vector))
             }
         };
         Ok(Kernel {
