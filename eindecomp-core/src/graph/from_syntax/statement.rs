@@ -436,6 +436,17 @@ impl Lower<'_, '_> {
         for (sub, axis) in read.subs.iter().zip(&shape) {
             index.push(match sub {
                 Sub::Merged(members, _) => self.merged(frame, cx, vertex, members),
+                Sub::Mixed(mixed) => {
+                    let outer = std::mem::replace(&mut cx.fused, false);
+                    let made = mixed
+                        .members
+                        .iter()
+                        .map(|e| self.expr(frame, cx, vertex, e, Mode::Structure, guards));
+                    let made = made.collect::<Result<Vec<Expr>, LowerError>>();
+                    cx.fused = outer;
+                    let extents = mixed.extents.iter().map(|d| self.dim(frame, d));
+                    horner(made?.into_iter().zip(extents))
+                }
                 Sub::Expr(e) => {
                     let outer = std::mem::replace(&mut cx.fused, false);
                     let at = self.expr(frame, cx, vertex, e, Mode::Structure, guards);
@@ -454,19 +465,10 @@ impl Lower<'_, '_> {
 
     /// `(h, e)` as `h*E + e`.
     fn merged(&self, frame: &Frame<'_>, cx: &Cx<'_>, vertex: &Vertex, members: &[IndexId]) -> Expr {
-        let mut at: Option<Expr> = None;
-        for id in members {
-            let index = Expr::Index(vertex.label(*id));
+        horner(members.iter().map(|id| {
             let extent = self.dim(frame, &cx.statement.indices[id.at()].extent);
-            at = Some(match at {
-                None => index,
-                Some(outer) => {
-                    let scaled = Expr::call(ScalarFn::MUL, [outer, Expr::Dim(extent)]);
-                    Expr::call(ScalarFn::ADD, [scaled, index])
-                }
-            });
-        }
-        at.unwrap_or_else(|| Expr::int(0))
+            (Expr::Index(vertex.label(*id)), extent)
+        }))
     }
 
     /// The vertex of a reduction inside an expression, and its indices in axis order.
@@ -516,6 +518,18 @@ fn bare(at: Expr, axis: &Dim, vertex: &Vertex, otherwise: bool) -> Expr {
     }
 }
 
+/// The position in a merged axis: members with their extents, the last one running fastest.
+fn horner(members: impl Iterator<Item = (Expr, Dim)>) -> Expr {
+    let position = members.fold(None, |at: Option<Expr>, (member, extent)| match at {
+        None => Some(member),
+        Some(outer) => {
+            let scaled = Expr::call(ScalarFn::MUL, [outer, Expr::Dim(extent)]);
+            Some(Expr::call(ScalarFn::ADD, [scaled, member]))
+        }
+    });
+    position.unwrap_or_else(|| Expr::int(0))
+}
+
 /// Does it read something that is in bounds only under the conditions around it?
 fn needs_guard(e: &check::Expr) -> bool {
     let here = match &e.kind {
@@ -523,6 +537,7 @@ fn needs_guard(e: &check::Expr) -> bool {
             let gathers = read.subs.iter().any(|sub| match sub {
                 Sub::Expr(e) => reads(e),
                 Sub::Merged(..) => false,
+                Sub::Mixed(mixed) => mixed.members.iter().any(reads),
             });
             read.guarded || (gathers && read.otherwise.is_none())
         }
@@ -544,6 +559,7 @@ fn free(e: &check::Expr, out: &mut BTreeSet<IndexId>) {
                 match sub {
                     Sub::Expr(e) => free(e, out),
                     Sub::Merged(members, _) => out.extend(members),
+                    Sub::Mixed(mixed) => mixed.members.iter().for_each(|e| free(e, out)),
                 }
             }
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::dtype::{Flex, cast, fix, flex, whole};
 use super::expr::{Mode, StmtCx};
 use super::extents::{Access, MergedUse, Shifted, Use};
-use super::tree::{Expr, ExprKind, IndexId, Read, Sub, Type, listed};
-use super::types::{no_rest, not_yet};
+use super::tree::{Expr, ExprKind, IndexId, Mixed, Read, Sub, Type, listed};
+use super::types::no_rest;
 use crate::ein::{DType, Dim, Value};
 use crate::syntax::ast::{self, Lit, Outside};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -107,8 +107,15 @@ impl StmtCx<'_, '_> {
         match sub {
             ast::Sub::Rest(_) => None,
             ast::Sub::Merged(parts, span) => {
-                let mut members = Vec::new();
-                self.members(parts, &mut members)?;
+                let mut made = Vec::new();
+                self.members(parts, &mut made)?;
+                let bare = made.iter().map(|member| match member.kind {
+                    ExprKind::Index(index) => Some(index),
+                    _ => None,
+                });
+                let Some(members) = bare.collect::<Option<Vec<IndexId>>>() else {
+                    return self.mixed(made, *span, weak);
+                };
                 self.uses.merged.push(MergedUse {
                     members: members.clone(),
                     axis: extent.clone(),
@@ -143,8 +150,30 @@ impl StmtCx<'_, '_> {
         }
     }
 
-    /// The indices of a merged read, nested tuples flattened.
-    fn members(&mut self, parts: &[ast::Sub], out: &mut Vec<IndexId>) -> Option<()> {
+    /// A merged read with arithmetic; the extents of its members are found with the ranges.
+    fn mixed(&mut self, members: Vec<Expr>, span: Span, padded: bool) -> Option<Sub> {
+        if padded {
+            let text = "a merged read with arithmetic has no value outside";
+            let diag = Diag::new(Code::Tuple, span, text);
+            self.report(diag.help("read it under an `if` that keeps its members in range"));
+            return None;
+        }
+        // Where data leaves a member's part, nothing would tell.
+        if let Some(member) = members.iter().find(|member| by_data(member)) {
+            let text = "a member of a merged read depends on data";
+            let diag = Diag::new(Code::Tuple, member.span, text);
+            self.report(diag.help("store the tensor with an axis of its own for this member"));
+            return None;
+        }
+        Some(Sub::Mixed(Mixed {
+            members,
+            extents: Vec::new(),
+            span,
+        }))
+    }
+
+    /// The members of a merged read, nested tuples flattened.
+    fn members(&mut self, parts: &[ast::Sub], out: &mut Vec<Expr>) -> Option<()> {
         for part in parts {
             match part {
                 ast::Sub::Merged(inner, _) => self.members(inner, out)?,
@@ -152,13 +181,7 @@ impl StmtCx<'_, '_> {
                     self.report(no_rest(name.span, &format!("..{name}")));
                     return None;
                 }
-                ast::Sub::Expr(e) => match self.position(e)?.kind {
-                    ExprKind::Index(index) => out.push(index),
-                    _ => {
-                        self.report(not_yet(e.span, "arithmetic inside a merged read"));
-                        return None;
-                    }
-                },
+                ast::Sub::Expr(e) => out.push(self.position(e)?),
             }
         }
         Some(())
@@ -350,6 +373,10 @@ impl StmtCx<'_, '_> {
         }
         Some(value)
     }
+}
+
+fn by_data(e: &Expr) -> bool {
+    matches!(e.kind, ExprKind::Read(_) | ExprKind::Host(_)) || e.children().into_iter().any(by_data)
 }
 
 fn bare_name(e: &ast::Expr) -> Option<&ast::Ident> {

@@ -60,7 +60,9 @@ impl BodyCx<'_> {
             Some(ty) => Some((self.annotation(ty)?, ty.span)),
         };
         let mut made = if local || other {
-            let made = self.seen_call(&name, path, args)?;
+            let hints = annotated.as_ref().filter(|_| local);
+            let hints = hints.map_or(&[][..], |(types, _)| types);
+            let made = self.seen_call(&name, path, args, hints)?;
             match &annotated {
                 Some((declared, at)) => {
                     let place = made.declared.map(|place| (place, "declared here"));
@@ -142,7 +144,8 @@ impl BodyCx<'_> {
             .map(|v: &VarId| self.vars[v.at()].ty.clone())
             .collect();
         let made = if self.is_local(&name) || self.is_other(&name) {
-            self.seen_call(&name, path, args)?
+            let hints = carried.as_deref().filter(|_| self.is_local(&name));
+            self.seen_call(&name, path, args, hints.unwrap_or_default())?
         } else if self.is_function(&name) {
             self.errors.push(self.unknown_block(path));
             return None;
@@ -336,7 +339,15 @@ impl BodyCx<'_> {
     }
 
     /// A call of a block whose signature is known.
-    fn seen_call(&mut self, name: &str, path: &ast::Path, args: &[ast::Expr]) -> Option<Made> {
+    /// `hints` are the types that the results are said to have: they give dims that no argument
+    /// determines.
+    fn seen_call(
+        &mut self,
+        name: &str,
+        path: &ast::Path,
+        args: &[ast::Expr],
+        hints: &[Type],
+    ) -> Option<Made> {
         let made = self.arguments(args);
         let mut made = made?;
         let types: Vec<&Type> = made.iter().map(|(_, ty)| ty).collect();
@@ -366,7 +377,7 @@ impl BodyCx<'_> {
         }
         let types: Vec<Type> = made.iter().map(|(_, ty)| ty.clone()).collect();
         let spans: Vec<Span> = args.iter().map(|a| a.span).collect();
-        let dims = self.solve_dims(&callee, &types, &spans, path)?;
+        let dims = self.solve_dims(&callee, &types, &spans, hints, path)?;
         let of = |s: &str| dims.get(s).cloned();
         for clause in &callee.clauses {
             let sides = [&clause.left, &clause.right].map(|side| side.try_substitute(&of));
@@ -572,6 +583,7 @@ impl BodyCx<'_> {
         callee: &Block,
         types: &[Type],
         spans: &[Span],
+        hints: &[Type],
         path: &ast::Path,
     ) -> Option<BTreeMap<Arc<str>, Dim>> {
         let mut pairs = Vec::new();
@@ -617,6 +629,18 @@ impl BodyCx<'_> {
                 break;
             }
         }
+        for (result, hint) in callee.results.iter().zip(hints) {
+            let (Some(declared), Some(given)) = (result.ty.tensor(), hint.tensor()) else {
+                continue;
+            };
+            for (axis, actual) in declared.axes.iter().zip(&given.axes) {
+                if let Some((symbol, value)) = solve_linear(axis, actual, &names, &dims)
+                    && self.exact(&value)
+                {
+                    dims.insert(symbol, self.facts.normal(&value));
+                }
+            }
+        }
         if let Some(missing) = callee.dims.iter().find(|d| !dims.contains_key(*d)) {
             let text = format!(
                 "dim `{missing}` of block `{}` does not follow from the arguments",
@@ -625,7 +649,7 @@ impl BodyCx<'_> {
             let diag = Diag::new(Code::CallExtent, path.span, text)
                 .secondary(callee.name.span, "declared here");
             self.errors.push(diag.help(format!(
-                "dims follow from axes like `{missing}` or `2 * {missing} + 1`: give it one"
+                "dims follow from axes like `{missing}` or `2 * {missing} + 1`, or from the type that the result is given"
             )));
             return None;
         }

@@ -8,7 +8,7 @@ use super::extents::Access;
 use super::fixes::pad;
 use super::ops::is_comparison;
 use super::prove::Facts;
-use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Origin, Read, Sub};
+use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Mixed, Origin, Read, Sub};
 use crate::ein::dim::Atom;
 use crate::ein::{Dim, ScalarFn, Value};
 use crate::syntax::ast::CmpOp;
@@ -134,8 +134,13 @@ impl Walk<'_, '_> {
             }
             ExprKind::Read(read) => {
                 for sub in &mut read.subs {
-                    if let Sub::Expr(e) = sub {
-                        self.expr(e, plain, guarded);
+                    match sub {
+                        Sub::Expr(e) => self.expr(e, plain, guarded),
+                        Sub::Mixed(mixed) => {
+                            let members = mixed.members.iter_mut();
+                            members.for_each(|e| self.expr(e, plain, guarded));
+                        }
+                        Sub::Merged(..) => {}
                     }
                 }
                 self.read(read, span, plain, guarded);
@@ -177,20 +182,96 @@ impl Walk<'_, '_> {
         if read.otherwise.is_some() {
             return;
         }
-        for (axis, (sub, extent)) in read.subs.iter().zip(&t.axes).enumerate() {
-            let Sub::Expr(e) = sub else { continue };
-            // Most accesses are by the axis's own index, which needs no proof.
-            let whole = matches!(&e.kind, ExprKind::Index(id)
-                if self.active.contains(id) && self.indices[id.at()].extent == *extent);
-            if whole || data_dependent(e) || self.inside(e, extent, plain) {
-                continue;
+        let mut needed = false;
+        for (axis, (sub, extent)) in read.subs.iter_mut().zip(&t.axes).enumerate() {
+            match sub {
+                Sub::Merged(..) => {}
+                Sub::Expr(e) => {
+                    needed |= self.position(e, extent, (span, axis), true, (plain, guarded));
+                }
+                Sub::Mixed(mixed) => {
+                    let Some(extents) = self.member_extents(mixed, extent) else {
+                        continue;
+                    };
+                    mixed.extents = extents;
+                    for (e, extent) in mixed.members.iter().zip(&mixed.extents) {
+                        let bare = matches!(e.kind, ExprKind::Index(_));
+                        needed |= !bare
+                            && self.position(e, extent, (span, axis), false, (plain, guarded));
+                    }
+                }
             }
-            if self.inside(e, extent, guarded) {
-                read.guarded = true;
-                continue;
-            }
-            self.outside(e, span, axis, extent, guarded);
         }
+        read.guarded |= needed;
+    }
+
+    /// Is the position in range only by the conditions around it? One that is not at all is
+    /// reported.
+    fn position(
+        &mut self,
+        e: &Expr,
+        extent: &Dim,
+        (span, axis): (Span, usize),
+        whole: bool,
+        (plain, guarded): (&Facts, &Facts),
+    ) -> bool {
+        // Most accesses are by the axis's own index, which needs no proof.
+        let own = matches!(&e.kind, ExprKind::Index(id)
+            if self.active.contains(id) && self.indices[id.at()].extent == *extent);
+        if own || data_dependent(e) || self.inside(e, extent, plain) {
+            return false;
+        }
+        if self.inside(e, extent, guarded) {
+            return true;
+        }
+        self.outside(e, (span, axis), whole, extent, guarded);
+        false
+    }
+
+    /// The extents of the members of a merged axis: those of indices are known, and leave that of
+    /// one member with arithmetic.
+    fn member_extents(&mut self, mixed: &Mixed, axis: &Dim) -> Option<Vec<Dim>> {
+        let index = |e: &Expr| match e.kind {
+            ExprKind::Index(id) => Some(self.indices[id.at()].extent.clone()),
+            _ => None,
+        };
+        let known: Vec<Option<Dim>> = mixed.members.iter().map(index).collect();
+        let open = known.iter().filter(|extent| extent.is_none()).count();
+        if open > 1 {
+            let text = "several members of this merged axis have arithmetic in them, so their extents are unknown";
+            let diag = Diag::new(Code::UnknownExtent, mixed.span, text);
+            let help = "give all but one of them an index of its own";
+            self.cx.errors.push(diag.help(help));
+            return None;
+        }
+        let product = Dim::try_product(known.iter().flatten())?;
+        let (remainder, zero) = (axis.rem(&product), Dim::from(0));
+        if !self.cx.facts.holds(&remainder, CmpOp::Eq, &zero) {
+            let text = format!("`{product}`, the other members, may not divide the axis `{axis}`");
+            let diag = Diag::new(Code::MergedAxis, mixed.span, text);
+            if !self.cx.dims.only_consts(&remainder) {
+                let clause = format!("{remainder} == 0");
+                let fix = self.cx.add_clause(&clause, &[axis, &product]);
+                let help = format!("{axis} is a multiple of {product}");
+                let diag = match fix {
+                    Some(fix) => diag.fix(fix),
+                    None => diag.help(help),
+                };
+                self.cx.errors.push(diag);
+                return None;
+            }
+            let clause = Clause {
+                left: remainder,
+                cmp: CmpOp::Eq,
+                right: zero,
+                origin: Origin::Access("the merged axis".into()),
+                span: mixed.span,
+            };
+            self.cx.require_or(clause, diag);
+        }
+        let rest = self.cx.facts.normal(&axis.floor_div(&product));
+        let extents = known.into_iter();
+        Some(extents.map(|e| e.unwrap_or_else(|| rest.clone())).collect())
     }
 
     fn inside(&self, e: &Expr, extent: &Dim, facts: &Facts) -> bool {
@@ -231,8 +312,15 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// An access that was not proved: an obligation over consts, or an error.
-    fn outside(&mut self, e: &Expr, span: Span, axis: usize, extent: &Dim, facts: &Facts) {
+    /// A position that was not proved, of a `whole` axis or of a member of a merged one: an obligation over consts, or an error.
+    fn outside(
+        &mut self,
+        e: &Expr,
+        (span, axis): (Span, usize),
+        whole: bool,
+        extent: &Dim,
+        facts: &Facts,
+    ) {
         let one = Dim::from(1);
         let Some(access) = self.accesses.get(&span).cloned() else {
             return;
@@ -283,7 +371,10 @@ impl Walk<'_, '_> {
             (Some(low), Some(high)) => format!("ranges over {low}..={high}, outside"),
             _ => "may be outside".to_owned(),
         };
-        let message = format!("`{text}` {range} axis {axis} of `{tensor}` (0..{extent})");
+        let message = match whole {
+            true => format!("`{text}` {range} axis {axis} of `{tensor}` (0..{extent})"),
+            false => format!("this member of `{text}` {range} its part of the axis (0..{extent})"),
+        };
         let diag = Diag::new(Code::OutOfRange, e.span, message);
         let clauses: Option<Vec<(Dim, Dim)>> = open
             .iter()
@@ -309,13 +400,14 @@ impl Walk<'_, '_> {
         let diag = diag
             .fixes(self.last(e, &at, extent, facts))
             .fixes(clauses)
-            .fixes((!never).then(|| pad(&access)));
+            .fixes((whole && !never).then(|| pad(&access)));
         let starts_inside = low.is_some_and(|low| facts.nonneg(&low));
         let shorter = high
             .filter(|_| starts_inside)
             .and_then(|high| self.shorter(&at?, &(&high - extent)));
         self.cx.errors.push(match shorter {
             Some(help) => diag.help(help),
+            None if !whole => diag.help("read it under an `if` that keeps the member in range"),
             None => diag,
         });
     }

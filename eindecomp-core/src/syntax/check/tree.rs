@@ -567,9 +567,10 @@ impl Expr {
             ExprKind::Read(r) => r
                 .subs
                 .iter()
-                .filter_map(|sub| match sub {
-                    Sub::Expr(e) => Some(e),
-                    Sub::Merged(..) => None,
+                .flat_map(|sub| match sub {
+                    Sub::Expr(e) => vec![e],
+                    Sub::Merged(..) => Vec::new(),
+                    Sub::Mixed(mixed) => mixed.members.iter().collect(),
                 })
                 .collect(),
             _ => Vec::new(),
@@ -597,6 +598,19 @@ pub enum Sub {
     Expr(Expr),
     /// A merged axis, the last index running fastest.
     Merged(Vec<IndexId>, Span),
+    /// A merged axis with arithmetic in a member.
+    Mixed(Mixed),
+}
+
+/// A merged axis of which some members are no bare indices.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Mixed {
+    /// Positions in each member, the last one running fastest.
+    pub members: Vec<Expr>,
+    /// How many values each has.
+    pub extents: Vec<Dim>,
+    /// Where it stands.
+    pub span: Span,
 }
 
 /// A reduction.
