@@ -1,4 +1,4 @@
-/// State and kernels.
+/// State.
 mod first {
     use eindecomp::ein;
 
@@ -6,7 +6,6 @@ mod first {
         fn f<dim N>(#[state] a: f32[N]) -> f32[N] {
             a
         }
-        extern fn g<dim N>(a: f32[N]) -> f32[N] splits(N);
     }
 }
 
