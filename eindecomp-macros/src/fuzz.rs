@@ -155,7 +155,7 @@ fn nothing_panics_or_hangs() {
 }
 
 /// Programs that once broke something, as small as they get.
-const FOUND: [&str; 6] = [
+const FOUND: [&str; 7] = [
     // A coefficient without a magnitude.
     "fn f<dim N>() -> f32 where 9223372036854775807 / D * K == 1 {}",
     // Items that are not there, behind their `#[cfg]`.
@@ -167,6 +167,8 @@ const FOUND: [&str; 6] = [
     "agg a(x: f32) { state { n: f32 = 0.0 } lift { n: b[i] x, } merge(a, b) { a } finish { n } }",
     // An attribute that Rust does not read.
     "#[a inline] fn f<dim N>(x: f32) -> f32 {}",
+    // A raw identifier inside of another.
+    "fn f<dim ..r#type>(x: f32[..r#type]) -> f32[..r#type] { x }",
 ];
 
 #[test]

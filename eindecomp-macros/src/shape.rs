@@ -72,7 +72,11 @@ impl Rank {
     pub fn parameter(&self) -> Option<Ident> {
         match self {
             Rank::Fixed(_) => None,
-            Rank::Open(rests, more) => Some(format_ident!("RANK_{}_{more}", rests.join("_"))),
+            Rank::Open(rests, more) => {
+                let plain = rests.iter().map(|rest| rest.trim_start_matches("r#"));
+                let names: Vec<&str> = plain.collect();
+                Some(format_ident!("RANK_{}_{more}", names.join("_")))
+            }
         }
     }
 }

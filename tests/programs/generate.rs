@@ -6,6 +6,7 @@
 mod access;
 mod blocks;
 mod expr;
+mod records;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -488,7 +489,11 @@ impl<'a> Maker<'a> {
     }
 
     /// Writes the statement whose left indices are those in scope.
-    fn define(&mut self, value: Val, dtype: DType, plain: bool) {
+    fn define(&mut self, mut value: Val, dtype: DType, plain: bool) {
+        // A sum of very many ones.
+        if value.bound > limit(dtype) && value.bound.is_finite() {
+            value = self.clamped(value, 3.0);
+        }
         let name = self.fresh("t");
         let left = std::mem::take(&mut self.indices);
         let mut subs: Vec<String> = left
@@ -521,9 +526,6 @@ impl<'a> Maker<'a> {
             subs.join(", "),
             value.text
         ));
-        if value.bound > limit(dtype) && value.bound.is_finite() {
-            unreachable!("{} is too large for {dtype}", value.bound);
-        }
         self.mark(name_of(dtype));
         self.tensors.push(Tensor {
             name,

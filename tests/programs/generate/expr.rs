@@ -6,7 +6,7 @@ use super::value::{
     AND, CAST, COMPARE, OR, PRIMARY, PRODUCT, REDUCTION, ROUGHEST, SUM, UNARY, Val, limit, literal,
     rounding, unsigned,
 };
-use super::{LARGEST_SPACE, Maker, Tensor};
+use super::{LARGEST_SPACE, Maker, Tensor, records};
 
 /// Continuous functions, and what they need around their argument.
 const ROUGH: [(&str, &str); 20] = [
@@ -51,12 +51,13 @@ impl Maker<'_> {
             7 => self.choice(dtype, deep),
             8 => self.cast(dtype, deep),
             9 if dtype.is_float() && !self.exact => self.rough(dtype, deep),
+            10 if matches!(dtype, DType::F32 | DType::F64) => records::reduction(self, dtype, deep),
             _ => self.reduction(dtype, deep),
         }
     }
 
     /// A value of finite, small bound.
-    fn small(&mut self, dtype: DType, deep: usize, most: f64) -> Val {
+    pub(super) fn small(&mut self, dtype: DType, deep: usize, most: f64) -> Val {
         let val = self.expr(dtype, deep);
         match val.bound <= most {
             true => val,
@@ -86,7 +87,7 @@ impl Maker<'_> {
     }
 
     /// Tensors that may be read where `dtype` is wanted.
-    fn readable(&self, dtype: DType) -> Vec<Tensor> {
+    pub(super) fn readable(&self, dtype: DType) -> Vec<Tensor> {
         let narrower = match dtype {
             DType::F64 => Some(DType::F32),
             DType::F32 => Some(DType::BF16),
@@ -100,7 +101,7 @@ impl Maker<'_> {
     }
 
     /// Of some tensors, one whose axes have indices in scope.
-    fn fitting(&mut self, of: &[Tensor]) -> Tensor {
+    pub(super) fn fitting(&mut self, of: &[Tensor]) -> Tensor {
         let score = |maker: &Self, t: &Tensor| {
             let reached = |&&axis: &&usize| maker.reaches(axis);
             2 * t.axes.iter().filter(reached).count() + 1 - t.axes.len().min(1)
