@@ -457,6 +457,10 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             let text = fix.help.trim_matches('`').to_owned();
             return diag.fix(Fix::replace(span, text, "write {}"));
         }
+        if path.as_ident().is_none() {
+            let help = "a scalar function stands in the `ein!` that uses it; a block of another is called alone";
+            return diag.help(format!("{help}: `let y: f32[…] = {name}(…);`"));
+        }
         match nearest_function(&name, self.cx.items.scalars.keys().copied()) {
             Some(meant) => diag.fix(Fix::replace(path.span, meant, "did you mean {}?")),
             None => diag.help(instead(&name)),
