@@ -96,6 +96,20 @@ pub enum RefError {
         /// What it says.
         message: String,
     },
+    /// A store outside the state.
+    #[error("`{statement}` writes axis {axis} of `{state}` at {value}, but its extent is {extent}")]
+    StoreOutOfRange {
+        /// The statement.
+        statement: Arc<str>,
+        /// The state.
+        state: Arc<str>,
+        /// The axis, from 0.
+        axis: usize,
+        /// The position.
+        value: i64,
+        /// The axis' extent.
+        extent: usize,
+    },
     /// A function without a value on its arguments: the graph does not verify.
     #[error("`{statement}`: `{function}` has no value on these arguments")]
     Undefined {
@@ -184,6 +198,35 @@ pub fn run(
     Ok(outputs)
 }
 
+/// The outputs of the graph, in order; `states` become those after the run. One that is not there is
+/// zeros.
+///
+/// # Errors
+/// As [`run`]; then the states are as before.
+pub fn step(
+    graph: &BoundGraph,
+    inputs: &BTreeMap<Arc<str>, RefTensor>,
+    states: &mut BTreeMap<Arc<str>, RefTensor>,
+) -> Result<Vec<RefTensor>, RefError> {
+    let mut all = inputs.clone();
+    for (id, _) in graph.states() {
+        let node = graph.node(id);
+        let zeros = || RefTensor {
+            shape: graph.shape(id).to_vec(),
+            dtype: node.dtype,
+            data: vec![store(Value::Int(0), node.dtype); graph.elements(id)],
+        };
+        let state = states.get(&node.name).cloned().unwrap_or_else(zeros);
+        all.insert(node.name.clone(), state);
+    }
+    let tensors = run_all(graph, &all)?;
+    for (id, last) in graph.states() {
+        states.insert(graph.node(id).name.clone(), tensors[last.at()].clone());
+    }
+    let outputs = graph.outputs().iter();
+    Ok(outputs.map(|o| tensors[o.node.at()].clone()).collect())
+}
+
 /// Every tensor of the graph, by node.
 ///
 /// # Errors
@@ -225,6 +268,21 @@ pub fn run_all(
             }
             Op::EinSum(e) if e.opaque().is_some() => opaque::run(e, graph, id, &tensors)?,
             Op::EinSum(e) => {
+                if let Some(store) = &node.store {
+                    let of = |n: usize| {
+                        let operand = &tensors[e.operands[n].node.at()];
+                        operand.data.first().map_or(0, |v| v.as_i64())
+                    };
+                    store.written(graph.shape(id), &of).map_err(|outside| {
+                        RefError::StoreOutOfRange {
+                            statement: node.name.clone(),
+                            state: graph.node(store.state).name.clone(),
+                            axis: outside.axis,
+                            value: outside.value,
+                            extent: graph.shape(id)[outside.axis],
+                        }
+                    })?;
+                }
                 let statement = Statement::compile(e, graph, graph.label_extents(id), &tensors);
                 let data = statement.run(e).map_err(|fault| match fault {
                     Fault::Range {

@@ -71,6 +71,26 @@ pub enum RunError {
         #[source]
         source: crate::backend::cpu::KernelRunError,
     },
+    /// A store outside the state.
+    #[error(
+        "statement `{statement}`: position {value} is outside axis {axis} of `{state}`, whose extent \
+         is {extent}"
+    )]
+    Store {
+        /// The statement.
+        statement: Arc<str>,
+        /// The state.
+        state: Arc<str>,
+        /// The axis, from 0.
+        axis: usize,
+        /// The position.
+        value: i64,
+        /// The axis' extent.
+        extent: usize,
+    },
+    /// A run after one that failed while it was storing.
+    #[error("a run failed while it was storing into the states: set or reset them first")]
+    StateLost,
     /// A task that panicked: a bug of this crate.
     #[error("task {task} panicked: {message}")]
     Panic {

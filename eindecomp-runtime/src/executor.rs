@@ -4,6 +4,8 @@
 //! work in task order, whichever device it belongs to. Kernels are cut into sub-tiles by a pure
 //! function of kernel and tile, so that bits do not depend on the number of workers.
 
+mod state;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +16,7 @@ use std::time::{Duration, Instant};
 use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::graph::{BoundGraph, Role};
 use eindecomp_core::plan::layout::Region;
-use eindecomp_core::task::{BufferId, Task, TaskGraph, TaskKind};
+use eindecomp_core::task::{BufferId, BufferRole, Task, TaskGraph, TaskKind};
 
 use crate::backend::cpu::{Kernel, Scratch, copy};
 use crate::error::RunError;
@@ -70,14 +72,17 @@ struct Schedule {
 }
 
 impl Schedule {
-    fn new(tasks: &[Task], kernels: &[Option<Kernel>]) -> Schedule {
+    fn new(graph: &TaskGraph, tasks: &[Task], kernels: &[Option<Kernel>]) -> Schedule {
         let mut successors = vec![Vec::new(); tasks.len()];
         for (n, task) in tasks.iter().enumerate() {
             for dep in &task.deps {
                 successors[dep.0 as usize].push(n as u32);
             }
         }
+        let in_place = |b: &BufferId| matches!(graph.buffer(*b).role, BufferRole::Version(_));
         let pieces = |task: &Task| match &task.kind {
+            // A store writes a small part of its tile, which only the run tells.
+            TaskKind::Kernel { tile, writes, .. } if writes.iter().any(in_place) => vec![tile.clone()],
             TaskKind::Kernel { node, tile, .. } => kernels[node.at()]
                 .as_ref()
                 .map_or(Vec::new(), |k| k.subtiles(tile)),
@@ -105,6 +110,10 @@ pub struct Executor {
     volatile: Vec<BufferId>,
     planned: u64,
     loaded: bool,
+    /// The run has begun to write into states.
+    storing: AtomicBool,
+    /// A run failed while it did.
+    lost: bool,
 }
 
 impl Executor {
@@ -151,15 +160,13 @@ impl Executor {
             })
             .collect();
         let buffers = (0..tasks.buffers.len() as u32).map(BufferId);
-        let volatile = buffers.filter(|b| !kept.contains(b)).collect();
-        let weights = graph
-            .nodes()
-            .iter()
-            .any(|n| n.role().is_some_and(|r| r != Role::Data));
+        let stays = |b: &BufferId| kept.contains(b) || tasks.buffer(*b).role.stays();
+        let volatile = buffers.filter(|b| !stays(b)).collect();
+        let weights = graph.nodes().iter().any(|n| n.role() == Some(Role::Weight));
         Ok(Executor {
             storage: Storage::new(&graph, &tasks, mode)?,
-            load: Schedule::new(&tasks.load, &kernels),
-            run: Schedule::new(&tasks.tasks, &kernels),
+            load: Schedule::new(&tasks, &tasks.load, &kernels),
+            run: Schedule::new(&tasks, &tasks.tasks, &kernels),
             kernels,
             graph,
             graph_tasks: tasks,
@@ -167,6 +174,8 @@ impl Executor {
             volatile,
             planned,
             loaded: !weights,
+            storing: AtomicBool::new(false),
+            lost: false,
         })
     }
 
@@ -175,7 +184,7 @@ impl Executor {
     /// # Errors
     /// A weight that is missing, unknown, or of another shape or element type; then nothing is loaded.
     pub fn load(&mut self, weights: &BTreeMap<String, Tensor>) -> Result<Traffic, RunError> {
-        let inputs = self.inputs(weights, |role| role != Role::Data)?;
+        let inputs = self.inputs(weights, |role| role == Role::Weight)?;
         let trace = self.execute(&self.load, &inputs, &mut [], 0, false)?;
         self.loaded = true;
         Ok(trace.traffic)
@@ -184,7 +193,9 @@ impl Executor {
     /// Runs once: outputs in the graph's order, and what was moved.
     ///
     /// # Errors
-    /// A missing or unfit input; an index out of range in the data.
+    /// A missing or unfit input; an index out of range in the data. States are then as before,
+    /// unless the run had begun to store into them: then [`RunError::StateLost`] until they are set
+    /// or reset.
     pub fn run(
         &mut self,
         inputs: &BTreeMap<String, Tensor>,
@@ -211,6 +222,9 @@ impl Executor {
         if !self.loaded {
             return Err(RunError::NotLoaded);
         }
+        if self.lost {
+            return Err(RunError::StateLost);
+        }
         let given = self.inputs(inputs, |role| role == Role::Data)?;
         let expected = self.graph.outputs().len();
         if outputs.len() != expected {
@@ -225,7 +239,10 @@ impl Executor {
         for &buffer in &self.volatile {
             self.storage.poison(buffer);
         }
-        self.execute(&self.run, &given, outputs, self.planned, spans)
+        self.storing.store(false, Ordering::Relaxed);
+        let done = self.execute(&self.run, &given, outputs, self.planned, spans);
+        self.lost = done.is_err() && self.storing.load(Ordering::Relaxed);
+        done
     }
 
     /// Bytes that Moves of one run carry, by the task graph.
@@ -537,15 +554,27 @@ impl Run<'_> {
                     return Ok(());
                 };
                 let reads: Vec<_> = reads.iter().map(|&b| storage.view(b)).collect();
+                let in_place = writes.first().copied();
                 let writes: Vec<_> = writes.iter().map(|&b| storage.view_mut(b)).collect();
                 let slots: &[Value] = graph.slots();
-                kernel
-                    .run(tile, &reads, &writes, slots, scratch)
-                    .map_err(|source| RunError::Kernel {
-                        statement: graph.node(*node).name.clone(),
-                        tile: tile.to_string(),
-                        source,
-                    })?;
+                let mut run = |tile: &Region| {
+                    kernel
+                        .run(tile, &reads, &writes, slots, scratch)
+                        .map_err(|source| RunError::Kernel {
+                            statement: graph.node(*node).name.clone(),
+                            tile: tile.to_string(),
+                            source,
+                        })
+                };
+                match self.executor.stored(*node, tile, &reads, in_place)? {
+                    None => run(tile)?,
+                    Some(boxes) => boxes.iter().try_for_each(run)?,
+                }
+            }
+            TaskKind::Keep { src, dst, region } => {
+                self.executor.storing.store(true, Ordering::Relaxed);
+                self.counters
+                    .local(copy(&storage.view(*src), &storage.view_mut(*dst), region));
             }
             TaskKind::Move { src, dst, region } => {
                 let (from, to) = (graph_tasks.buffer(*src).device, *device);

@@ -41,7 +41,8 @@ struct Allocation {
 }
 
 // SAFETY: an allocation is plain memory; who reads and writes it when is ordered by task
-// dependencies (TaskGraph::verify: every element is written once, before any read).
+// dependencies (TaskGraph::verify: every element is written once, before any read; one of a state
+// again, after every read of what was there).
 unsafe impl Send for Allocation {}
 // SAFETY: as above.
 unsafe impl Sync for Allocation {}
@@ -109,6 +110,17 @@ fn relayed(tasks: &TaskGraph) -> HashSet<BufferId> {
     relayed
 }
 
+/// Per tensor: the one whose memory it is in; a version in place of another is in its memory.
+fn memory(graph: &BoundGraph, tasks: &TaskGraph) -> Vec<usize> {
+    let mut memory: Vec<usize> = (0..graph.nodes().len()).collect();
+    for buffer in &tasks.buffers {
+        if let BufferRole::Version(over) = buffer.role {
+            memory[buffer.node.at()] = memory[tasks.buffer(over).node.at()];
+        }
+    }
+    memory
+}
+
 /// Row-major strides in elements.
 fn row_major(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1; shape.len()];
@@ -134,13 +146,18 @@ impl Storage {
             mode,
         };
         let mut whole: Vec<Option<usize>> = vec![None; graph.nodes().len()];
+        let memory = memory(graph, tasks);
         let relayed = relayed(tasks);
         for (n, buffer) in tasks.buffers.iter().enumerate() {
+            if let (BufferRole::Version(over), MemoryMode::Private) = (buffer.role, mode) {
+                storage.places.push(storage.places[over.0 as usize].clone());
+                continue;
+            }
             let shape = graph.shape(buffer.node);
             let aliased = mode == MemoryMode::Shared
                 && (buffer.role != BufferRole::Partial || relayed.contains(&BufferId(n as u32)));
             let (allocation, strides) = if aliased {
-                let slot = &mut whole[buffer.node.at()];
+                let slot = &mut whole[memory[buffer.node.at()]];
                 let allocation = match *slot {
                     Some(a) => a,
                     None => storage.allocate(graph.bytes(buffer.node))?,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::{Clause, EinGraph, NodeId, Op};
+use super::{Clause, EinGraph, NodeId, Op, Store, Window};
 use crate::ein::dim::DimError;
 use crate::ein::{Dim, EinSum, Expr};
 
@@ -146,6 +146,11 @@ impl EinGraph {
                     .map(|(a, l)| number(a, &l.extent))
                     .collect(),
             };
+            for (axis, window) in node.store.iter().flat_map(|s| s.windows.iter().enumerate()) {
+                if let Some((_, length)) = window.parts() {
+                    number(axis, length);
+                }
+            }
             if elements > MAX_ELEMENTS {
                 errors.push(BindError::TooLarge(node.name.clone()));
             }
@@ -153,6 +158,7 @@ impl EinGraph {
             if let Op::EinSum(e) = &node.op {
                 node.op = Op::EinSum(bind_einsum(e, &of));
             }
+            node.store = node.store.as_ref().map(|s| bind_store(s, &of));
             shapes.push(shape);
             labels.push(extents);
         }
@@ -217,6 +223,20 @@ fn bind_einsum(e: &EinSum, of: &dyn Fn(&str) -> Option<Dim>) -> EinSum {
         r.filter = r.filter.take().map(expr);
     }
     EinSum::new(spec).expect("substituting dims changes no label or operand")
+}
+
+fn bind_store(store: &Store, of: &dyn Fn(&str) -> Option<Dim>) -> Store {
+    let mut start = |e: Expr| {
+        e.map(&mut |e| match e {
+            Expr::Dim(d) => Expr::Dim(d.substitute(of)),
+            other => other,
+        })
+    };
+    let mut window = |w: &Window| w.map(&mut start, &|d| d.substitute(of));
+    Store {
+        windows: store.windows.iter().map(&mut window).collect(),
+        ..*store
+    }
 }
 
 /// Every symbol of a graph.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Clause, EinGraph, Node, NodeId, Op, Output, Pin, Role};
+use super::{Clause, EinGraph, Node, NodeId, Op, Output, Pin, Role, Store, last_version};
 use crate::ein::{Aggregation, DType, Dim, EinSum, Expr, Value};
 use crate::kernel::{KernelFn, Kernels};
 
@@ -87,6 +87,16 @@ pub enum GraphError {
     /// A graph without a result.
     #[error("the graph has no output")]
     NoOutput,
+    /// A new version of a state that is none.
+    #[error("`{statement}` is no new version of {state}: {what}")]
+    Store {
+        /// The statement.
+        statement: Arc<str>,
+        /// The state.
+        state: NodeId,
+        /// What is wrong.
+        what: &'static str,
+    },
 }
 
 /// Builds an [`EinGraph`].
@@ -151,6 +161,7 @@ impl GraphBuilder {
             dtype,
             name,
             pins: Vec::new(),
+            store: None,
         }))
     }
 
@@ -189,6 +200,7 @@ impl GraphBuilder {
             dtype,
             name,
             pins,
+            store: None,
         }))
     }
 
@@ -200,6 +212,32 @@ impl GraphBuilder {
         match self.kernels.add(name, kernel) {
             true => Ok(()),
             false => Err(GraphError::Kernel(name.into())),
+        }
+    }
+
+    /// Adds a new version of a state: [`GraphBuilder::einsum`] with what makes it one.
+    ///
+    /// # Errors
+    /// As [`GraphBuilder::einsum`]; [`GraphError::Store`].
+    pub fn store(
+        &mut self,
+        name: impl Into<Arc<str>>,
+        einsum: EinSum,
+        store: Store,
+        pins: Vec<Pin>,
+    ) -> Result<NodeId, GraphError> {
+        let name = name.into();
+        check_store(&self.nodes, &name, &einsum, &store)?;
+        let id = self.einsum(name, einsum, pins)?;
+        self.nodes[id.at()].store = Some(store);
+        Ok(id)
+    }
+
+    /// The newest version of a state so far; other tensors are their only one.
+    pub fn version(&self, node: NodeId) -> NodeId {
+        match self.node(node).and_then(Node::role) {
+            Some(Role::State) => last_version(&self.nodes, node),
+            _ => node,
         }
     }
 
@@ -262,6 +300,40 @@ impl GraphBuilder {
         self.nodes.push(node);
         NodeId(self.nodes.len() as u32 - 1)
     }
+}
+
+/// The rules of a store against the nodes before it.
+pub(super) fn check_store(
+    nodes: &[Node],
+    name: &Arc<str>,
+    e: &EinSum,
+    store: &Store,
+) -> Result<(), GraphError> {
+    let state = store.state;
+    let wrong = |what| {
+        let statement = name.clone();
+        Err(GraphError::Store {
+            statement,
+            state,
+            what,
+        })
+    };
+    let Some(input) = nodes.get(state.at()) else {
+        return wrong("there is no such state");
+    };
+    if input.role() != Some(Role::State) {
+        return wrong("it is no state");
+    }
+    if !store.fits(e) {
+        return wrong("it is not the version before outside its windows");
+    }
+    if e.operands[store.old].node != last_version(nodes, state) {
+        return wrong("it does not follow the newest version");
+    }
+    if e.dtype != input.dtype {
+        return wrong("it has another element type");
+    }
+    Ok(())
 }
 
 /// The rules of one EinSum against the nodes before it.

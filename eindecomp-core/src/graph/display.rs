@@ -23,13 +23,15 @@
 //!   another order, they are listed: `@0 * @0 of %0[i, j] -> …`.
 //! * An opaque kernel is `extern("topk", 1, [n=8], [b]) of %0[b, n] -> i64[b=B, k=2]`: its name, which
 //!   result, the indices that only operands have, those that may be split.
+//! * A new version of a state ends in `store %0 @1 [all, @2 for S, ring @2 + 1 for S]`: the state, the
+//!   operand that is the version before, and per axis what is written, by operands of rank 0.
 //! * Names that are no identifiers are quoted; a label that its name does not single out is `#n`.
 
 use std::fmt::{self, Display, Formatter, Write};
 use std::sync::Arc;
 
 use super::verify::is_identifier;
-use super::{EinGraph, Op, Pin, Role};
+use super::{EinGraph, Op, Pin, Role, Window};
 use crate::ein::{
     Aggregation, DType, EinSum, Expr, Label, LabelId, Opaque, Operand, RecordAgg, Reduce, ScalarFn,
     Value,
@@ -106,6 +108,14 @@ pub(super) fn dump(graph: &EinGraph, f: &mut dyn Write, names: bool) -> fmt::Res
                     inline: reads_in_order(e),
                 };
                 text.statement(f, e)?;
+                if let Some(store) = &node.store {
+                    write!(f, " store {} @{} ", store.state, store.old)?;
+                    let text = Writer {
+                        inline: false,
+                        ..text
+                    };
+                    list(f, "[", &store.windows, "]", |f, w| text.window(f, w))?;
+                }
             }
         }
         if names {
@@ -257,6 +267,17 @@ impl Writer<'_> {
         let rest: Vec<LabelId> = rest.map(|at| LabelId(at as u16)).collect();
         list(f, "[", &rest, "]", |f, l| self.declare(f, *l))?;
         list(f, ", [", &o.splits, "])", |f, l| self.label(f, *l))
+    }
+
+    fn window(&self, f: &mut dyn Write, window: &Window) -> fmt::Result {
+        let Some((start, length)) = window.parts() else {
+            return f.write_str("all");
+        };
+        if let Window::Ring { .. } = window {
+            f.write_str("ring ")?;
+        }
+        self.expr(f, start, Level::Or)?;
+        write!(f, " for {length}")
     }
 
     fn reduction(&self, f: &mut dyn Write, r: &Reduce, body: &Expr) -> fmt::Result {

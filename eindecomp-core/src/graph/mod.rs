@@ -6,6 +6,7 @@
 //! * `canon.rs`: the α-renamed form that plan keys are made of;
 //! * `bind.rs`: [`BoundGraph`], every extent a number;
 //! * [`from_syntax`]: a checked block of the language;
+//! * [`Store`]: new versions of states (`store.rs`);
 //! * `einsum_str.rs`: `graph.einsum_str("bhld,bhmd->bhlm", &[q, k])`.
 
 mod bind;
@@ -17,6 +18,7 @@ mod einsum_str;
 pub mod from_syntax;
 mod lex;
 mod parse;
+mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod verify;
@@ -25,6 +27,7 @@ pub use bind::{BindError, BoundGraph};
 pub use builder::{GraphBuilder, GraphError};
 pub use einsum_str::{EinsumStrError, EinsumStrErrorKind};
 pub use parse::{ParseError, ParseErrorKind};
+pub use store::{Outside, Store, Window};
 pub use verify::Violation;
 
 use std::sync::Arc;
@@ -93,6 +96,8 @@ pub struct Node {
     pub name: Arc<str>,
     /// Constraints on its plan.
     pub pins: Vec<Pin>,
+    /// Where it differs from the version before, if it is a new version of a state.
+    pub store: Option<Store>,
 }
 
 impl Node {
@@ -230,8 +235,21 @@ impl EinGraph {
         &self.clauses
     }
 
+    /// Every state with its last version, which is the state itself where nothing is stored.
+    pub fn states(&self) -> impl Iterator<Item = (NodeId, NodeId)> {
+        let states = self.ids().filter(|(_, n)| n.role() == Some(Role::State));
+        states.map(|(id, _)| (id, last_version(&self.nodes, id)))
+    }
+
     /// Every symbol in extents, index expressions and clauses, sorted.
     pub fn symbols(&self) -> std::collections::BTreeSet<Arc<str>> {
         bind::symbols(self)
     }
+}
+
+/// The newest version of a state.
+fn last_version(nodes: &[Node], state: NodeId) -> NodeId {
+    let newer = |n: &Node| n.store.as_ref().is_some_and(|s| s.state == state);
+    let last = nodes.iter().rposition(newer);
+    last.map_or(state, |at| NodeId(at as u32))
 }

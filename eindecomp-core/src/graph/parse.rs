@@ -6,7 +6,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::lex::{Place, Token, tokens};
-use super::{Clause, Cmp, EinGraph, GraphBuilder, GraphError, NodeId, Pin, Role};
+use super::{Clause, Cmp, EinGraph, GraphBuilder, GraphError, NodeId, Pin, Role, Store, Window};
 use crate::ein::einsum::{EinSumError, EinSumSpec};
 use crate::ein::{
     Agg, Aggregation, Component, DType, EinSum, Expr, Label, LabelId, Operand, RecordAgg, Reduce,
@@ -348,13 +348,46 @@ impl Parser {
             return self.placed(start, added).map(|_| ());
         }
         let spec = self.statement()?;
+        let store = match self.eat_word("store") {
+            true => Some(self.store()?),
+            false => None,
+        };
         let mut pins = Vec::new();
         while self.eat_word("pin") {
             pins.push(self.pin()?);
         }
         let einsum = self.placed(start, EinSum::new(spec))?;
-        let added = graph.einsum(name, einsum, pins);
+        let added = match store {
+            Some(store) => graph.store(name, einsum, store, pins),
+            None => graph.einsum(name, einsum, pins),
+        };
         self.placed(start, added).map(|_| ())
+    }
+
+    fn store(&mut self) -> Parsed<Store> {
+        let state = NodeId(self.reference('%', "a state")?);
+        let old = self.reference('@', "an operand")? as usize;
+        self.expect("[")?;
+        let windows = self.list("]", |p| {
+            if p.eat_word("all") {
+                return Ok(Window::All);
+            }
+            let ring = p.eat_word("ring");
+            let start = p.expr(&mut Scope::default(), 0)?;
+            if !p.eat_word("for") {
+                return p.error(ParseErrorKind::Expected("for"));
+            }
+            let length = p.dim()?;
+            Ok(match ring {
+                true => Window::Ring { start, length },
+                false => Window::Range { start, length },
+            })
+        })?;
+        Ok(Store {
+            state,
+            old,
+            windows,
+        })
     }
 
     fn pin(&mut self) -> Parsed<Pin> {

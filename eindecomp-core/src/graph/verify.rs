@@ -14,11 +14,13 @@
 //! 5. There is an output; outputs exist and have different names.
 //! 6. Symbols are identifiers, possibly joined by `::`.
 //! 7. A pin names a label of its node, and asks for at least one part.
+//! 8. A store is the newest version before it at each point outside its windows, of the state's
+//!    element type; windows follow from operands of rank 0 alone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::builder::check;
+use super::builder::{check, check_store};
 use super::{EinGraph, GraphError, Node, NodeId, Op, Pin};
 use crate::ein::{EinSum, EinSumError};
 
@@ -36,7 +38,7 @@ pub enum Violation {
         /// What is wrong.
         source: EinSumError,
     },
-    /// Rules 2, 4 and 5.
+    /// Rules 2, 4, 5 and 8.
     #[error("rule {rule}: {source}")]
     Graph {
         /// Number of the rule.
@@ -128,6 +130,11 @@ impl EinGraph {
         }
         if let Err(source) = check(&self.nodes()[..id.at()], self.slots().len(), &node.name, e) {
             found.push(Violation::Graph { rule: 2, source });
+        }
+        if let Some(store) = &node.store
+            && let Err(source) = check_store(&self.nodes()[..id.at()], &node.name, e, store)
+        {
+            found.push(Violation::Graph { rule: 8, source });
         }
         if node.shape != e.shape() || node.dtype != e.dtype {
             found.push(Violation::Result {

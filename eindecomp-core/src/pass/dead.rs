@@ -1,4 +1,4 @@
-//! Drops statements that no output needs. Inputs stay: they are what a run is given.
+//! Drops statements that no output and no state needs. Inputs stay: they are what a run is given.
 
 use super::{Pass, Rebuild, Rewrite};
 use crate::graph::{BoundGraph, GraphError};
@@ -15,6 +15,9 @@ impl Pass for DeadStatements {
         let mut needed = vec![false; graph.nodes().len()];
         for output in graph.outputs() {
             needed[output.node.at()] = true;
+        }
+        for (_, last) in graph.states() {
+            needed[last.at()] = true;
         }
         for (at, node) in graph.nodes().iter().enumerate().rev() {
             match node.einsum() {

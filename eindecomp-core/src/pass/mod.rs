@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::ein::{DType, EinSum};
 use crate::graph::{
-    BindError, BoundGraph, EinGraph, GraphBuilder, GraphError, NodeId, Op, Violation,
+    BindError, BoundGraph, EinGraph, GraphBuilder, GraphError, NodeId, Op, Store, Violation,
 };
 
 /// What a pass made of a graph.
@@ -133,8 +133,8 @@ impl Pipeline {
 
 type Interface = Vec<(Arc<str>, Vec<usize>, DType)>;
 
-/// Names, shapes and element types of inputs and outputs.
-fn interface(graph: &BoundGraph) -> (Interface, Interface) {
+/// Names, shapes and element types of inputs and outputs; which states are stored into.
+fn interface(graph: &BoundGraph) -> (Interface, Interface, Vec<bool>) {
     let tensor = |name: &Arc<str>, id| {
         let shape = graph.shape(id).to_vec();
         (name.clone(), shape, graph.node(id).dtype)
@@ -144,6 +144,7 @@ fn interface(graph: &BoundGraph) -> (Interface, Interface) {
     (
         inputs.map(|(id, n)| tensor(&n.name, id)).collect(),
         outputs.map(|o| tensor(&o.name, o.node)).collect(),
+        graph.states().map(|(state, last)| state != last).collect(),
     )
 }
 
@@ -183,7 +184,18 @@ impl<'a> Rebuild<'a> {
                     operand.node = self.node(operand.node);
                 }
                 let e = EinSum::new(spec).expect("only nodes were renumbered");
-                self.new.einsum(node.name.clone(), e, node.pins.clone())?
+                let (name, pins) = (node.name.clone(), node.pins.clone());
+                match &node.store {
+                    None => self.new.einsum(name, e, pins)?,
+                    Some(store) => {
+                        let state = self.node(store.state);
+                        let store = Store {
+                            state,
+                            ..store.clone()
+                        };
+                        self.new.store(name, e, store, pins)?
+                    }
+                }
             }
         };
         self.map[id.at()] = Some(new);

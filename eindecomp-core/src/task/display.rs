@@ -17,6 +17,8 @@ impl fmt::Display for BufferRole {
             BufferRole::Replica => "replica",
             BufferRole::Partial => "partial",
             BufferRole::Weight => "weight",
+            BufferRole::State => "state",
+            BufferRole::Version(over) => return write!(f, "over {over}"),
         })
     }
 }
@@ -110,6 +112,9 @@ impl TaskGraph {
             }
             TaskKind::Copy { src, dst, region } => {
                 write!(f, "copy   {src} -> {dst} @{device} {region}")
+            }
+            TaskKind::Keep { src, dst, region } => {
+                write!(f, "keep   {src} -> {dst} @{device} {region}")
             }
             TaskKind::Aggregate {
                 node,

@@ -122,6 +122,22 @@ pub enum TaskError {
         /// Which result.
         output: usize,
     },
+    /// Rule 11: a version that overwrites what another task still reads.
+    #[error("t{} writes b{} over a version that t{} reads", task.0, buffer.0, reader.0)]
+    Overwrite {
+        /// The task that writes.
+        task: TaskId,
+        /// The buffer that it writes.
+        buffer: BufferId,
+        /// The task that reads.
+        reader: TaskId,
+    },
+    /// Rule 11: a version in memory that is not the state's.
+    #[error("b{} is no version in place of the one before", buffer.0)]
+    Version {
+        /// The buffer.
+        buffer: BufferId,
+    },
     /// Rule 9: a buffer that is freed too early, never, or twice.
     #[error("b{} is not freed once after its last use", buffer.0)]
     Free {

@@ -4,7 +4,8 @@
 //! covers makes a replica of exactly that box: it copies what it holds already and gets the rest
 //! from the owners. So an element enters a device at most once per run, and the bytes that move
 //! to a device are |∪ boxes it reads ∖ boxes it owns| · element size, whatever the order.
-//! Partial results move from their tuple's device to the owner of each piece.
+//! Partial results move from their tuple's device to the owner of each piece. At the end of a run the
+//! last version of a state goes where the state lives, as if each device read its tile.
 
 use std::collections::BTreeMap;
 
@@ -123,7 +124,38 @@ pub fn traffic(
         }
         all.push(here);
     }
+    for (last, device, want) in homes(graph, nodes) {
+        let Some(owner) = &nodes[last.at()].owner else {
+            continue;
+        };
+        let size = graph.node(last).dtype.size();
+        let boxes = held.entry((last, device)).or_default();
+        if let Supply::Replica { moves, .. } = boxes.supply(&want, Some(owner), graph.shape(last)) {
+            for (tile, piece) in moves {
+                let bytes = (piece.volume() * size) as u64;
+                all[last.at()].add(owner.devices[tile], device, bytes);
+            }
+            boxes.push(want, ());
+        }
+    }
     Ok(all)
+}
+
+/// The last versions of states that are stored into, and the boxes of them that each device needs
+/// at the end of a run: the tiles of the state.
+pub fn homes(
+    graph: &BoundGraph,
+    nodes: &[NodePlan],
+) -> impl Iterator<Item = (NodeId, u32, Region)> {
+    let stored = graph.states().filter(|(state, last)| state != last);
+    stored.flat_map(move |(state, last)| {
+        let owner = nodes[state.at()].owner.iter();
+        let tiles = owner.flat_map(move |o| o.iter(graph.shape(state)));
+        tiles
+            .filter(|(region, _)| !region.is_empty())
+            .map(move |(region, device)| (last, device, region))
+            .collect::<Vec<_>>()
+    })
 }
 
 /// Boxes of weights without an owner that each device loads once and keeps: every box that its

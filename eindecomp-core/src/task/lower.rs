@@ -42,9 +42,12 @@ pub fn lower(graph: &BoundGraph, plan: &Plan) -> Result<TaskGraph, LowerError> {
                 tasks: Vec::new(),
             },
             writers: Vec::new(),
+            memory: graph.ids().map(|(node, _)| node).collect(),
+            readers: vec![Vec::new(); plan.nodes.len()],
         },
         held: BTreeMap::new(),
         tiles: vec![Vec::new(); plan.nodes.len()],
+        replaced: replaced(graph),
     };
     lowering.weights()?;
     for (node, vertex) in graph.ids() {
@@ -54,9 +57,31 @@ pub fn lower(graph: &BoundGraph, plan: &Plan) -> Result<TaskGraph, LowerError> {
         }
         lowering.gather(node)?;
     }
+    lowering.keep()?;
     let mut tasks = lowering.tasks.graph;
     free_after_last_use(&mut tasks)?;
     Ok(tasks)
+}
+
+/// Per tensor: the version that alone reads it from some point on, and may take its memory.
+fn replaced(graph: &BoundGraph) -> Vec<Option<NodeId>> {
+    let mut last: Vec<Option<NodeId>> = vec![None; graph.nodes().len()];
+    for (node, vertex) in graph.ids() {
+        for operand in vertex.einsum().iter().flat_map(|e| &e.operands) {
+            last[operand.node.at()] = Some(node);
+        }
+    }
+    let stores = |old: NodeId, node: &NodeId| {
+        let vertex = graph.node(*node);
+        let store = vertex.store.as_ref().zip(vertex.einsum());
+        store.is_some_and(|(s, e)| {
+            let of = |n: usize| e.operands[n].node;
+            of(s.old) == old && (0..e.operands.len()).all(|n| n == s.old || of(n) != old)
+        })
+    };
+    let each = last.into_iter().enumerate();
+    each.map(|(old, last)| last.filter(|node| stores(NodeId(old as u32), node)))
+        .collect()
 }
 
 struct Lowering<'a> {
@@ -67,6 +92,8 @@ struct Lowering<'a> {
     held: BTreeMap<(NodeId, u32), Holdings<BufferId>>,
     /// Per tensor: the buffer of each of its owner's tiles; `None` for an empty one.
     tiles: Vec<Vec<Option<BufferId>>>,
+    /// Per tensor: the version that may take its memory.
+    replaced: Vec<Option<NodeId>>,
 }
 
 impl<'a> Lowering<'a> {
@@ -80,15 +107,18 @@ impl<'a> Lowering<'a> {
         Ok(())
     }
 
-    /// An input with owners: one load per tile, of a weight once per session.
+    /// An input with owners: one load per tile, of a weight once per session; a state is there.
     fn input(&mut self, node: NodeId, role: Role) -> Result<(), LowerError> {
         let weight = role == Role::Weight;
-        let kind = if weight {
-            BufferRole::Weight
-        } else {
-            BufferRole::Owned
+        let kind = match role {
+            Role::Weight => BufferRole::Weight,
+            Role::State => BufferRole::State,
+            Role::Data => BufferRole::Owned,
         };
         self.own(node, kind)?;
+        if role == Role::State {
+            return Ok(());
+        }
         let buffers: Vec<BufferId> = self.tiles[node.at()].iter().flatten().copied().collect();
         for dst in buffers {
             let Buffer { device, region, .. } = self.tasks.graph.buffer(dst).clone();
@@ -109,8 +139,10 @@ impl<'a> Lowering<'a> {
         else {
             return Ok(());
         };
-        self.own(node, BufferRole::Owned)?;
         let tuples = join.tuples();
+        if !self.in_place(node, &join)? {
+            self.own(node, BufferRole::Owned)?;
+        }
         for group in tuples.chunks(join.folds()) {
             let pieces = overlaps(owner, graph.shape(node), &group[0].output);
             let direct = match pieces.as_slice() {
@@ -153,6 +185,68 @@ impl<'a> Lowering<'a> {
                         self.deliver(node, &results, dst, region, join.parts())?;
                     }
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the tiles of a new version in the memory of the version before, if that is a state's,
+    /// nobody reads it afterwards, and each tuple makes the tile that its device owns.
+    fn in_place(&mut self, node: NodeId, join: &Join<'_>) -> Result<bool, LowerError> {
+        let vertex = self.graph.node(node);
+        let store = vertex.store.as_ref().zip(vertex.einsum());
+        let Some(old) = store.map(|(s, e)| e.operands[s.old].node) else {
+            return Ok(false);
+        };
+        let (nodes, shape) = (self.nodes, self.graph.shape(node));
+        let owner = &nodes[node.at()].owner;
+        let stays =
+            |tile: &Option<BufferId>| tile.is_none_or(|b| self.tasks.graph.buffer(b).role.stays());
+        let tile =
+            |(region, device): (Region, u32)| (!region.is_empty()).then_some((region, device));
+        let owned = owner.iter().flat_map(|o| o.iter(shape)).filter_map(tile);
+        let made = join.tuples().into_iter().map(|t| (t.output, t.device));
+        let same = self.replaced[old.at()] == Some(node)
+            && *owner == nodes[old.at()].owner
+            && self.tiles[old.at()].iter().all(stays)
+            && join.folds() == 1
+            && owned.eq(made);
+        if !same {
+            return Ok(false);
+        }
+        self.tasks.memory[node.at()] = self.tasks.memory[old.at()];
+        for tile in self.tiles[old.at()].clone() {
+            let buffer = match tile {
+                None => None,
+                Some(over) => {
+                    let Buffer { device, region, .. } = self.tasks.graph.buffer(over).clone();
+                    let made = self.buffer(device, node, &region, BufferRole::Version(over))?;
+                    self.hold(node, device, region, made);
+                    Some(made)
+                }
+            };
+            self.tiles[node.at()].push(buffer);
+        }
+        Ok(true)
+    }
+
+    /// Brings the last versions of states where the states live, unless they are there.
+    fn keep(&mut self) -> Result<(), LowerError> {
+        let graph = self.graph;
+        for (state, last) in graph.states().filter(|(state, last)| state != last) {
+            if self.tasks.memory[last.at()] == state {
+                continue;
+            }
+            for dst in self.tiles[state.at()].clone().into_iter().flatten() {
+                let Buffer { device, region, .. } = self.tasks.graph.buffer(dst).clone();
+                let src = self.read(last, device, &region)?;
+                let (reads, writes) = (vec![(src, region.clone())], vec![(dst, region.clone())]);
+                self.tasks.push(
+                    device,
+                    TaskKind::Keep { src, dst, region },
+                    vec![read],
+                    write,
+                )?;
             }
         }
         Ok(())
@@ -309,6 +403,11 @@ impl<'a> Lowering<'a> {
 struct Tasks {
     graph: TaskGraph,
     writers: Vec<Vec<(TaskId, Region)>>,
+    /// Per tensor: the one whose memory it is in, itself or a state.
+    memory: Vec<NodeId>,
+    /// Per such tensor: who read which box of a version in its memory, on any device: where
+    /// memory is shared, replicas are windows on it.
+    readers: Vec<Vec<(TaskId, Region)>>,
 }
 
 impl Tasks {
@@ -345,8 +444,20 @@ impl Tasks {
                     .map(|w| w.0),
             );
         }
+        for &written in kind.writes() {
+            let written = self.graph.buffer(written);
+            if let BufferRole::State | BufferRole::Version(_) = written.role {
+                let readers = self.readers[self.memory[written.node.at()].at()].iter();
+                let overwritten = readers.filter(|(_, read)| read.common(&written.region) > 0);
+                deps.extend(overwritten.map(|r| r.0));
+            }
+        }
         deps.sort_unstable();
         deps.dedup();
+        for (buffer, region) in reads {
+            let memory = self.memory[self.graph.buffer(buffer).node.at()];
+            self.readers[memory.at()].push((TaskId(id), region));
+        }
         self.graph.tasks.push(Task { device, kind, deps });
         Ok(TaskId(id))
     }

@@ -13,7 +13,7 @@ use crate::graph::BoundGraph;
 pub struct Peak {
     /// The device.
     pub device: u32,
-    /// Weights included.
+    /// Weights and states included.
     pub bytes: u64,
     /// Up to five: what people call the tensor, and bytes; largest first.
     pub tenants: Vec<(Arc<str>, u64)>,
@@ -45,7 +45,7 @@ pub(super) fn free_after_last_use(graph: &mut TaskGraph) -> Result<(), LowerErro
     // Per task: the buffers that it uses last, and the tasks that their frees wait for.
     let mut frees: Vec<Vec<(BufferId, Vec<TaskId>)>> = vec![Vec::new(); graph.tasks.len()];
     for (at, (buffer, mut users)) in graph.buffers.iter().zip(users).enumerate() {
-        if let (Some(last), true) = (users.last().copied(), buffer.role != BufferRole::Weight) {
+        if let (Some(last), true) = (users.last().copied(), !buffer.role.stays()) {
             // A user that another one waits for needs no edge of its own.
             let deps = |user: &TaskId| &graph.tasks[user.0 as usize].deps;
             let mut implied: Vec<TaskId> = users.iter().flat_map(deps).copied().collect();
@@ -78,8 +78,8 @@ pub(super) fn free_after_last_use(graph: &mut TaskGraph) -> Result<(), LowerErro
     Ok(())
 }
 
-/// Bytes that each device needs at most when tasks run in their order: its weights, and every
-/// buffer of the run from the task that first writes it to its free.
+/// Bytes that each device needs at most when tasks run in their order: its weights and states, and
+/// every buffer of the run from the task that first writes it to its free.
 pub fn peaks(tasks: &TaskGraph) -> Vec<u64> {
     let mut now = vec![0u64; tasks.devices as usize];
     let mut most = now.clone();
@@ -127,8 +127,17 @@ pub fn peak(graph: &BoundGraph, tasks: &TaskGraph, device: u32) -> Peak {
 }
 
 /// Calls `f` with device, bytes, alive or freed, and buffer, at each change in the order of tasks.
+/// States are there from the start, and their versions in the same memory.
 fn timeline(tasks: &TaskGraph, mut f: impl FnMut(u32, u64, bool, BufferId)) {
     let mut live = vec![false; tasks.buffers.len()];
+    for (at, buffer) in tasks.buffers.iter().enumerate() {
+        match buffer.role {
+            BufferRole::State => f(buffer.device, buffer.bytes(), true, BufferId(at as u32)),
+            BufferRole::Version(_) => {}
+            _ => continue,
+        }
+        live[at] = true;
+    }
     let changes = (tasks.load.iter().chain(&tasks.tasks)).flat_map(|t| {
         let (buffers, alive) = match &t.kind {
             TaskKind::Free { buffer } => (std::slice::from_ref(buffer), false),

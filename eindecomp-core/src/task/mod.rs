@@ -39,6 +39,20 @@ pub enum BufferRole {
     Partial,
     /// A box of a weight that stays across runs.
     Weight,
+    /// A tile of a state, which stays across runs.
+    State,
+    /// A tile of a new version of a state, in the memory of that tile of the version before.
+    Version(BufferId),
+}
+
+impl BufferRole {
+    /// Does what it holds outlive the run?
+    pub fn stays(self) -> bool {
+        matches!(
+            self,
+            BufferRole::Weight | BufferRole::State | BufferRole::Version(_)
+        )
+    }
 }
 
 /// A dense row-major box of one tensor on one device. One without elements is never written.
@@ -115,6 +129,15 @@ pub enum TaskKind {
         /// The box.
         region: Region,
     },
+    /// The state's tile becomes this box of its last version, for the next run.
+    Keep {
+        /// The last version.
+        src: BufferId,
+        /// The tile.
+        dst: BufferId,
+        /// The box.
+        region: Region,
+    },
     /// Device → host: a box of a result.
     Gather {
         /// The buffer.
@@ -140,6 +163,7 @@ impl TaskKind {
             TaskKind::Aggregate { srcs, .. } => srcs,
             TaskKind::Move { src, .. }
             | TaskKind::Copy { src, .. }
+            | TaskKind::Keep { src, .. }
             | TaskKind::Gather { src, .. } => std::slice::from_ref(src),
         }
     }
@@ -150,6 +174,7 @@ impl TaskKind {
             TaskKind::Load { dst }
             | TaskKind::Move { dst, .. }
             | TaskKind::Copy { dst, .. }
+            | TaskKind::Keep { dst, .. }
             | TaskKind::Aggregate { dst, .. } => std::slice::from_ref(dst),
             TaskKind::Kernel { writes, .. } => writes,
             TaskKind::Gather { .. } | TaskKind::Free { .. } => &[],

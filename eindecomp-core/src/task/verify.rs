@@ -14,6 +14,9 @@
 //! 8. Every owned tile is written as a whole, and each result is gathered exactly once.
 //! 9. A buffer of the run is freed once, after everything that uses it.
 //! 10. Moves are the planned ones: bytes per ordered pair of devices, and their sum.
+//! 11. A version in the memory of the one before is made by its store alone, tile for tile; every
+//!     task that reads what it or a Keep overwrites comes before, whichever device it is on. Each
+//!     state's tile is its last version's at the end: in place, or by one Keep.
 
 use std::collections::BTreeMap;
 
@@ -42,8 +45,11 @@ pub fn verify(graph: &BoundGraph, plan: &Plan, tasks: &TaskGraph) -> Result<(), 
         origin: vec![None; tasks.buffers.len()],
         gathered: vec![Vec::new(); graph.outputs().len()],
         moves: Traffic::default(),
+        memory: graph.ids().map(|(node, _)| node).collect(),
+        uses: graph.ids().map(|_| Vec::new()).collect(),
     };
     check.buffers()?;
+    check.versions()?;
     for (at, task) in tasks.load.iter().enumerate() {
         let id = TaskId(at as u32);
         check.local(id, task)?;
@@ -87,6 +93,19 @@ struct Check<'a> {
     /// Per output: the boxes gathered.
     gathered: Vec<Vec<Region>>,
     moves: Traffic,
+    /// Per tensor: the one whose memory it is in.
+    memory: Vec<NodeId>,
+    /// Per such tensor: what its memory is used for.
+    uses: Vec<Vec<Use>>,
+}
+
+/// A use of a box of a state's memory.
+struct Use {
+    task: TaskId,
+    /// The version that is read or written.
+    version: NodeId,
+    region: Region,
+    writes: bool,
 }
 
 impl<'a> Check<'a> {
@@ -110,6 +129,99 @@ impl<'a> Check<'a> {
                 });
             }
         }
+        Ok(())
+    }
+
+    /// Rule 11: buffers in the memory of others.
+    fn versions(&mut self) -> Result<(), TaskError> {
+        let mut own = vec![false; self.graph.nodes().len()];
+        for (at, buffer) in self.tasks.buffers.iter().enumerate() {
+            let id = BufferId(at as u32);
+            let wrong = Err(TaskError::Version { buffer: id });
+            let BufferRole::Version(over) = buffer.role else {
+                let state = self.graph.node(buffer.node).role() == Some(Role::State);
+                if buffer.role == BufferRole::State && (!state || !self.is_final(id)) {
+                    return wrong;
+                }
+                own[buffer.node.at()] |= buffer.role == BufferRole::Owned;
+                continue;
+            };
+            if over >= id {
+                return wrong;
+            }
+            let before = self.buffer(over);
+            let vertex = self.graph.node(buffer.node);
+            let stores = vertex.store.as_ref().zip(vertex.einsum());
+            let old = stores.map(|(s, e)| e.operands[s.old].node);
+            let same = (before.device, &before.region, before.dtype)
+                == (buffer.device, &buffer.region, buffer.dtype);
+            let there = matches!(before.role, BufferRole::State | BufferRole::Version(_));
+            if old != Some(before.node) || !same || !there {
+                return wrong;
+            }
+            self.memory[buffer.node.at()] = self.memory[before.node.at()];
+        }
+        let versions = |b: &&Buffer| matches!(b.role, BufferRole::Version(_));
+        match self
+            .tasks
+            .buffers
+            .iter()
+            .filter(versions)
+            .position(|b| own[b.node.at()])
+        {
+            Some(at) => Err(TaskError::Version {
+                buffer: BufferId(at as u32),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Rule 11: uses of the memory of versions, in the order of tasks.
+    fn share(
+        &mut self,
+        id: TaskId,
+        task: &Task,
+        buffer: BufferId,
+        region: &Region,
+        writes: bool,
+    ) -> Result<(), TaskError> {
+        let used = self.buffer(buffer);
+        let memory = self.memory[used.node.at()];
+        if self.graph.node(memory).role() != Some(Role::State) {
+            return Ok(());
+        }
+        // What a Keep writes is newer than every version.
+        let keeps = matches!(task.kind, TaskKind::Keep { .. });
+        let version = match keeps && writes {
+            true => NodeId(u32::MAX),
+            false => used.node,
+        };
+        let before = self.uses[memory.at()].iter();
+        let mut common = before.filter(|u| u.region.common(region) > 0);
+        let late = |u: &&Use| match writes {
+            true => {
+                u.task != id && u.version != version && task.deps.binary_search(&u.task).is_err()
+            }
+            false => u.writes && u.version > version,
+        };
+        if let Some(other) = common.find(late) {
+            let (task, reader) = if writes {
+                (id, other.task)
+            } else {
+                (other.task, id)
+            };
+            return Err(TaskError::Overwrite {
+                task,
+                buffer,
+                reader,
+            });
+        }
+        self.uses[memory.at()].push(Use {
+            task: id,
+            version,
+            region: region.clone(),
+            writes,
+        });
         Ok(())
     }
 
@@ -158,12 +270,26 @@ impl<'a> Check<'a> {
             } => {
                 let boxes = self.kernel(id, task, *node, key, tile, reads, writes)?;
                 let mut all = writes.iter().zip(&boxes);
-                all.try_for_each(|(&write, region)| self.write(id, write, region))
+                all.try_for_each(|(&write, region)| self.write(id, task, write, region))
             }
             TaskKind::Copy { src, dst, region } | TaskKind::Move { src, dst, region } => {
                 self.read(id, task, *src, region)?;
                 self.transfer(id, *src, *dst, region)?;
-                self.write(id, *dst, region)
+                self.write(id, task, *dst, region)
+            }
+            TaskKind::Keep { src, dst, region } => {
+                self.read(id, task, *src, region)?;
+                let (from, to) = (self.buffer(*src).node, self.buffer(*dst));
+                let mut states = self.graph.states();
+                let last =
+                    states.any(|(state, last)| state == to.node && last == from && last != state);
+                if !last || to.role != BufferRole::State || !self.is_final(*src) {
+                    return Err(TaskError::Fold {
+                        task: id,
+                        node: from,
+                    });
+                }
+                self.write(id, task, *dst, region)
             }
             TaskKind::Aggregate {
                 node,
@@ -177,7 +303,7 @@ impl<'a> Check<'a> {
                     let region = parts[n % parts.len()].region(region);
                     self.read(id, task, *src, &region)?;
                 }
-                self.write(id, *dst, region)
+                self.write(id, task, *dst, region)
             }
             TaskKind::Gather {
                 src,
@@ -203,16 +329,29 @@ impl<'a> Check<'a> {
         let fits = match self.graph.node(buffer.node).role() {
             None => false,
             Some(Role::Weight) => before && buffer.role == BufferRole::Weight,
-            Some(Role::Data | Role::State) => !before && buffer.role == BufferRole::Owned,
+            Some(Role::State) => false,
+            Some(Role::Data) => !before && buffer.role == BufferRole::Owned,
         };
         if !fits || buffer.dtype != self.stored(buffer.node) {
             return Err(TaskError::Load { task: id });
         }
-        self.write(id, dst, &buffer.region)
+        self.fill(id, dst, &buffer.region)
+    }
+
+    /// Rules 4 and 11.
+    fn write(
+        &mut self,
+        id: TaskId,
+        task: &Task,
+        buffer: BufferId,
+        region: &Region,
+    ) -> Result<(), TaskError> {
+        self.share(id, task, buffer, region, true)?;
+        self.fill(id, buffer, region)
     }
 
     /// Rule 4.
-    fn write(&mut self, id: TaskId, buffer: BufferId, region: &Region) -> Result<(), TaskError> {
+    fn fill(&mut self, id: TaskId, buffer: BufferId, region: &Region) -> Result<(), TaskError> {
         if !inside(region, &self.buffer(buffer).region) {
             return Err(TaskError::Missing {
                 task: id,
@@ -231,9 +370,9 @@ impl<'a> Check<'a> {
         Ok(())
     }
 
-    /// Rule 5. Weights are written before the run.
+    /// Rules 5 and 11. Weights and states are written before the run.
     fn read(
-        &self,
+        &mut self,
         id: TaskId,
         task: &Task,
         buffer: BufferId,
@@ -245,13 +384,15 @@ impl<'a> Check<'a> {
                 what: "the box it reads",
             });
         }
-        let loaded = self.buffer(buffer).role == BufferRole::Weight;
+        self.share(id, task, buffer, region, false)?;
+        let role = self.buffer(buffer).role;
+        let loaded = matches!(role, BufferRole::Weight | BufferRole::State);
         let before = |writer: &TaskId| loaded || task.deps.binary_search(writer).is_ok();
         let covered: usize = (self.written[buffer.0 as usize].iter())
             .filter(|(writer, _)| before(writer))
             .map(|(_, w)| w.common(region))
             .sum();
-        match covered == region.volume() {
+        match covered == region.volume() || role == BufferRole::State {
             true => Ok(()),
             false => Err(TaskError::Unwritten {
                 task: id,
@@ -308,7 +449,7 @@ impl<'a> Check<'a> {
         for (n, (&write, part)) in writes.iter().zip(&parts).enumerate() {
             let result = self.buffer(write);
             let fits = match result.role {
-                BufferRole::Owned => folds == 1 && self.is_final(write),
+                BufferRole::Owned | BufferRole::Version(_) => folds == 1 && self.is_final(write),
                 BufferRole::Partial => result.region == boxes[n] && result.dtype == part.dtype,
                 _ => false,
             };
@@ -345,7 +486,7 @@ impl<'a> Check<'a> {
         let partial = from.role == BufferRole::Partial;
         let same = to.node == node && to.dtype == from.dtype;
         let fits = match to.role {
-            BufferRole::Weight => false,
+            BufferRole::Weight | BufferRole::State | BufferRole::Version(_) => false,
             BufferRole::Replica => !partial,
             BufferRole::Owned => partial && self.folds(node) == 1,
             BufferRole::Partial => partial && *region == to.region,
@@ -424,8 +565,13 @@ impl<'a> Check<'a> {
         let mut written: BTreeMap<(NodeId, &Region, u32), usize> = BTreeMap::new();
         for (buffer, boxes) in self.tasks.buffers.iter().zip(&self.written) {
             let sharded = self.graph.node(buffer.node).role() == Some(Role::Weight);
-            if buffer.role == BufferRole::Owned || sharded && buffer.role == BufferRole::Weight {
-                let volume = boxes.iter().map(|(_, r)| r.volume()).sum();
+            let owned = matches!(buffer.role, BufferRole::Owned | BufferRole::Version(_));
+            let state = buffer.role == BufferRole::State;
+            if owned || state || sharded && buffer.role == BufferRole::Weight {
+                let volume = match state && !self.is_kept(buffer.node) {
+                    true => buffer.region.volume(),
+                    false => boxes.iter().map(|(_, r)| r.volume()).sum(),
+                };
                 written.insert((buffer.node, &buffer.region, buffer.device), volume);
             }
         }
@@ -445,6 +591,12 @@ impl<'a> Check<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Rule 11: is the state's last version elsewhere, so that it must be kept?
+    fn is_kept(&self, state: NodeId) -> bool {
+        let mut states = self.graph.states().filter(|(of, _)| *of == state);
+        states.any(|(_, last)| self.memory[last.at()] != state)
     }
 
     /// Rule 8: the results.
@@ -486,7 +638,7 @@ impl<'a> Check<'a> {
                     }
                 }
                 let late = before.len() <= users[buffer.0 as usize].len();
-                let kept = self.buffer(buffer).role == BufferRole::Weight;
+                let kept = self.buffer(buffer).role.stays();
                 let twice = std::mem::replace(&mut freed[buffer.0 as usize], true);
                 if kept || twice || late {
                     return Err(TaskError::Free { buffer });
@@ -494,7 +646,7 @@ impl<'a> Check<'a> {
             }
         }
         for (at, buffer) in self.tasks.buffers.iter().enumerate() {
-            if buffer.role != BufferRole::Weight && !freed[at] {
+            if !buffer.role.stays() && !freed[at] {
                 return Err(TaskError::Free {
                     buffer: BufferId(at as u32),
                 });

@@ -95,6 +95,9 @@ impl Model {
             build.entries.push(entry);
             build.sources.push(source);
         }
+        for (state, last) in graph.states() {
+            build.home(state, last);
+        }
         Ok(build.finish())
     }
 
@@ -126,13 +129,16 @@ impl Model {
 }
 
 /// Number of distinct reads of each tensor: an operand that one vertex reads twice in the same way
-/// is one.
+/// is one; a state reads its last version.
 fn readers(graph: &BoundGraph) -> Vec<usize> {
     let mut count = vec![0; graph.nodes().len()];
     for e in graph.nodes().iter().filter_map(Node::einsum) {
         for (tensor, _) in reads(e) {
             count[tensor.at()] += 1;
         }
+    }
+    for (_, last) in graph.states().filter(|(state, last)| state != last) {
+        count[last.at()] += 1;
     }
     count
 }
@@ -294,6 +300,22 @@ impl Build<'_> {
         let ties = excess(&layouts.all, shape, self.lists.devices);
         let variable = self.variable(ties);
         (Choice { variable, layouts }, Source { variable, holds })
+    }
+
+    /// The owners of a state get its last version at the end of a run.
+    fn home(&mut self, state: NodeId, last: NodeId) {
+        let owner = self.entries[state.at()].owner.as_ref();
+        let have = self.sources[last.at()].clone();
+        let (Some(owner), Some(have), false) = (owner, have, state == last) else {
+            return;
+        };
+        let (from, layouts) = (owner.variable, owner.layouts.clone());
+        let need = self.lists.tiles(&layouts, self.graph.shape(state));
+        let size = self.graph.node(state).dtype.size() as u64;
+        let size = vec![size; layouts.all.len()];
+        let bytes = self.lists.table(&need, &have.holds, &size, Rows::Need);
+        let to = have.variable;
+        self.edges.push(Edge { from, to, bytes });
     }
 
     /// A variable for the replicas of a tensor with several readers.
