@@ -23,8 +23,8 @@ pub struct Walker<S> {
 
 /// Arrays → tensors.
 pub type Packer<'a> = Walker<&'a mut Tensors>;
-/// A file → arrays.
-pub type Reader = Walker<WeightsFile>;
+/// A file, or tensors → arrays.
+pub type Reader = Walker<Stored>;
 /// Handles and host values → the arguments of a block.
 pub type Args<'g> = Walker<Arguments<'g>>;
 
@@ -58,6 +58,29 @@ impl<S> Walker<S> {
     }
 }
 
+/// What arrays are read from.
+pub enum Stored {
+    /// A file, by the names in it.
+    File(WeightsFile),
+    /// Tensors by path, and the first that was missing or unfit.
+    Tensors(Tensors, Option<Error>),
+}
+
+impl Stored {
+    fn take<D: Element, const RANK: usize>(&mut self, path: &str, name: &str) -> Array<D, RANK>
+    where
+        ndarray::Dim<[usize; RANK]>: Dimension,
+    {
+        match self {
+            Stored::File(file) => file.take(name),
+            Stored::Tensors(tensors, first) => tensors.take(path).unwrap_or_else(|error| {
+                first.get_or_insert(error);
+                ndarray::Array::default(ndarray::Dim::<[usize; RANK]>::default())
+            }),
+        }
+    }
+}
+
 /// A struct of arrays.
 pub trait Fields {
     /// The struct as other programs see it.
@@ -66,7 +89,7 @@ pub trait Fields {
     type Handles<'g>: Handles<'g> + Copy;
     /// Moves every array into the tensors.
     fn pack(self, packer: &mut Packer<'_>);
-    /// Takes every array from the file.
+    /// Takes every array from the file or tensors.
     fn take(reader: &mut Reader) -> Self;
 }
 
@@ -95,7 +118,12 @@ impl Reader {
     /// # Errors
     /// As [`WeightsFile::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
-        WeightsFile::open(path).map(Walker::over)
+        WeightsFile::open(path).map(|file| Walker::over(Stored::File(file)))
+    }
+
+    /// Reads `tensors`.
+    pub fn of(tensors: &mut Tensors) -> Reader {
+        Walker::over(Stored::Tensors(std::mem::take(tensors), None))
     }
 
     /// The tensor called as its path.
@@ -103,7 +131,7 @@ impl Reader {
     where
         ndarray::Dim<[usize; RANK]>: Dimension,
     {
-        self.store.take(&self.path)
+        self.store.take(&self.path, &self.path)
     }
 
     /// The tensor called `template`, whose `{}`s are array indices, outermost first.
@@ -112,7 +140,7 @@ impl Reader {
         ndarray::Dim<[usize; RANK]>: Dimension,
     {
         let name = filled(template, &self.indices);
-        self.store.take(&name)
+        self.store.take(&self.path, &name)
     }
 
     /// An array of values.
@@ -125,9 +153,12 @@ impl Reader {
     /// `weights`, unless some tensor was missing or unfit.
     ///
     /// # Errors
-    /// [`Error::Weights`] with all of them.
+    /// [`Error::Weights`] with all of them; of tensors, the first.
     pub fn finish<W>(self, weights: W) -> Result<W, Error> {
-        self.store.finish(weights)
+        match self.store {
+            Stored::File(file) => file.finish(weights),
+            Stored::Tensors(_, first) => first.map_or(Ok(weights), Err),
+        }
     }
 }
 

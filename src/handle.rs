@@ -79,6 +79,17 @@ impl Graph {
         self.add_input(name, Role::Weight, shape)
     }
 
+    /// A tensor that stays across runs: blocks store into it, and what reads it later reads what was
+    /// stored.
+    #[track_caller]
+    pub fn state<D: Element, const RANK: usize>(
+        &self,
+        name: &str,
+        shape: [Dim; RANK],
+    ) -> Tensor<'_, D, RANK> {
+        self.add_input(name, Role::State, shape)
+    }
+
     #[track_caller]
     fn add_input<D: Element, const RANK: usize>(
         &self,
@@ -98,7 +109,9 @@ impl Graph {
     pub fn output<D, const RANK: usize>(&self, name: &str, tensor: Tensor<'_, D, RANK>) {
         if let Some(node) = tensor.node {
             self.build(|b| match std::ptr::eq(tensor.graph, self) {
-                true => b.output(name, node).map_err(|e| vec![e.to_string()]),
+                true => b
+                    .output(name, b.version(node))
+                    .map_err(|e| vec![e.to_string()]),
                 false => Err(vec![format!("result `{name}` belongs to another graph")]),
             });
         }

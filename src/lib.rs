@@ -27,7 +27,7 @@ pub use element::{Float, Int};
 pub use error::{Error, ShapeError};
 pub use half;
 pub use handle::{CompositionError, CompositionErrors, Graph, Tensor};
-pub use model::{Array, Dims, Model, ModelGraph, Pack, Tensors, Unpack};
+pub use model::{Array, Dims, Model, ModelGraph, NoState, Pack, Tensors, Unpack};
 pub use ndarray;
 pub use program::{CompileReport, Compiled, Program};
 pub use session::{Session, SessionBuilder};
@@ -37,7 +37,7 @@ pub use weights::WeightsFile;
 ///
 /// Each block `f` becomes a function `f` on tensor handles, which appends the block to a graph,
 /// and a module `f` that holds the block as a program by itself: `f::graph()` and the types
-/// `f::Dims`, `f::Inputs`, `f::Weights` and `f::Outputs`. Each struct `S` becomes a struct `S` of
+/// `f::Dims`, `f::Inputs`, `f::Weights`, `f::State` and `f::Outputs`. Each struct `S` becomes a struct `S` of
 /// arrays and a struct `STensors` of handles.
 #[macro_export]
 macro_rules! ein {

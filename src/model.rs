@@ -20,8 +20,24 @@ pub trait Model {
     type Inputs: Pack;
     /// A field per `#[weight]` parameter.
     type Weights: Pack;
+    /// A field per `#[state]` parameter; [`NoState`] if there is none.
+    type State: Pack + Unpack;
     /// A field per result.
     type Outputs: Unpack;
+}
+
+/// The state of a block without any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NoState;
+
+impl Pack for NoState {
+    fn pack(self, _: &mut Tensors) {}
+}
+
+impl Unpack for NoState {
+    fn unpack(_: &mut Tensors) -> Result<NoState, Error> {
+        Ok(NoState)
+    }
 }
 
 /// Values of a block's dims.

@@ -85,9 +85,11 @@ pub struct Program {
     shared: Arc<Shared>,
     graph: EinGraph,
     dims: BTreeMap<Arc<str>, i64>,
-    /// Dims that are in the shape of a weight: the same at every run.
+    /// Dims that are in the shape of a weight or state: the same at every run.
     weight_dims: BTreeSet<Arc<str>>,
     weights: Option<BTreeMap<String, Tensor>>,
+    /// The dims of the binding that holds the states; before the first run they are zeros.
+    stateful: Option<BTreeMap<Arc<str>, i64>>,
     /// Most recently used first; never empty.
     bindings: Vec<Binding>,
     trace: Trace,
@@ -114,6 +116,7 @@ impl Program {
             dims,
             weight_dims,
             weights: None,
+            stateful: None,
             bindings,
             trace: Trace::default(),
             loaded: Traffic::default(),
@@ -126,12 +129,63 @@ impl Program {
     /// Every weight that is missing, unknown, or of a shape or element type other than declared, at
     /// the dims compiled for.
     pub fn load(&mut self, weights: BTreeMap<String, Tensor>) -> Result<(), Error> {
-        let stored = |role| role != Role::Data;
+        let stored = |role| role == Role::Weight;
         solve::dims(&self.graph, &weights, stored, &self.dims, |_| true)?;
         self.loaded = self.bindings[0].executor.load(&weights)?;
+        let states = self.states_elsewhere();
         // The others hold the weights before.
         self.bindings.truncate(1);
         self.weights = Some(weights);
+        self.take_states(states)
+    }
+
+    /// The states as they are after the last run, by input name; at first they are zeros.
+    pub fn state(&self) -> BTreeMap<String, Tensor> {
+        let holder = self.holder().unwrap_or(0);
+        self.bindings[holder].executor.states()
+    }
+
+    /// Gives every state a value: those of `states`, zeros for the others.
+    ///
+    /// # Errors
+    /// Every state that is unknown, or of a shape or element type other than declared, at the dims
+    /// compiled for; then none is changed.
+    pub fn set_state(&mut self, mut states: BTreeMap<String, Tensor>) -> Result<(), Error> {
+        let binding = &mut self.bindings[0];
+        for (id, node) in binding.graph.ids() {
+            if node.role() == Some(Role::State) {
+                let shape = binding.graph.shape(id).to_vec();
+                let zeros = || Tensor::zeros(node.dtype, shape);
+                states.entry(node.name.to_string()).or_insert_with(zeros);
+            }
+        }
+        let kept = |role| role == Role::State;
+        solve::dims(&self.graph, &states, kept, &self.dims, |_| true)?;
+        binding.executor.set_states(&states)?;
+        self.stateful = Some(binding.dims.clone());
+        Ok(())
+    }
+
+    /// The binding that holds the states, if any does.
+    fn holder(&self) -> Option<usize> {
+        let dims = self.stateful.as_ref()?;
+        self.bindings.iter().position(|b| b.dims == *dims)
+    }
+
+    /// The states, unless the binding in front holds them.
+    fn states_elsewhere(&self) -> Option<BTreeMap<String, Tensor>> {
+        let holder = self.holder().filter(|at| *at > 0)?;
+        let states = self.bindings[holder].executor.states();
+        (!states.is_empty()).then_some(states)
+    }
+
+    /// The binding in front holds the states from now on.
+    fn take_states(&mut self, states: Option<BTreeMap<String, Tensor>>) -> Result<(), Error> {
+        let binding = &mut self.bindings[0];
+        if let Some(states) = states {
+            binding.executor.set_states(&states)?;
+        }
+        self.stateful = Some(binding.dims.clone());
         Ok(())
     }
 
@@ -140,6 +194,8 @@ impl Program {
     ///
     /// # Errors
     /// Every input that is missing or does not fit its declaration; an index out of range in the data.
+    /// After an error states are as before, unless the run had begun to store into them: then every
+    /// run fails until [`Program::set_state`].
     pub fn run(
         &mut self,
         inputs: &BTreeMap<String, Tensor>,
@@ -178,7 +234,7 @@ impl Program {
         Ok(&mut self.bindings[0].executor)
     }
 
-    /// Puts the binding of `dims` in front.
+    /// Puts the binding of `dims` in front, with the states.
     fn bind(&mut self, dims: BTreeMap<Arc<str>, i64>) -> Result<(), Error> {
         match self.bindings.iter().position(|b| b.dims == dims) {
             Some(at) => self.bindings[..=at].rotate_right(1),
@@ -188,10 +244,11 @@ impl Program {
                     binding.executor.load(weights)?;
                 }
                 self.bindings.insert(0, binding);
-                self.bindings.truncate(BINDINGS);
             }
         }
-        Ok(())
+        let states = self.states_elsewhere();
+        self.bindings.truncate(BINDINGS);
+        self.take_states(states)
     }
 
     /// The plan in use, as a table for people.
@@ -257,6 +314,32 @@ impl<M: Model> Compiled<M> {
         weights.pack(&mut tensors);
         self.program.load(tensors.into_map())?;
         Ok(self)
+    }
+
+    /// The states as they are after the last run; at first they are zeros.
+    ///
+    /// # Errors
+    /// None for states of a program that was compiled here.
+    pub fn state(&self) -> Result<M::State, Error> {
+        M::State::unpack(&mut self.program.state().into_iter().collect())
+    }
+
+    /// Gives every state a value.
+    ///
+    /// # Errors
+    /// As [`Program::set_state`].
+    pub fn set_state(&mut self, state: M::State) -> Result<(), Error> {
+        let mut tensors = Tensors::new();
+        state.pack(&mut tensors);
+        self.program.set_state(tensors.into_map())
+    }
+
+    /// Makes every state zeros again.
+    ///
+    /// # Errors
+    /// None: zeros fit.
+    pub fn reset_state(&mut self) -> Result<(), Error> {
+        self.program.set_state(BTreeMap::new())
     }
 
     /// Runs once.

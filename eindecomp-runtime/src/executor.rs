@@ -82,7 +82,9 @@ impl Schedule {
         let in_place = |b: &BufferId| matches!(graph.buffer(*b).role, BufferRole::Version(_));
         let pieces = |task: &Task| match &task.kind {
             // A store writes a small part of its tile, which only the run tells.
-            TaskKind::Kernel { tile, writes, .. } if writes.iter().any(in_place) => vec![tile.clone()],
+            TaskKind::Kernel { tile, writes, .. } if writes.iter().any(in_place) => {
+                vec![tile.clone()]
+            }
             TaskKind::Kernel { node, tile, .. } => kernels[node.at()]
                 .as_ref()
                 .map_or(Vec::new(), |k| k.subtiles(tile)),

@@ -9,6 +9,7 @@ mod kernel;
 mod record;
 mod solve;
 mod statement;
+mod store;
 
 pub use error::{LowerError, TextError};
 pub use record::is_softmax_sum;
@@ -22,7 +23,7 @@ use crate::ein::{DType, Dim, EinSum, EinSumSpec, Value};
 use crate::syntax::ast::CmpOp;
 use crate::syntax::check::{
     Argument, Block, Call, Callee, Checked, Expr, ExprKind, ForeignCall, LoopVar, Param, ParamRole,
-    Place, Stmt, Type,
+    Place, Stmt, Type, VarId,
 };
 use crate::syntax::{Diag, check, parse_text};
 
@@ -37,12 +38,54 @@ pub type Hosts = BTreeMap<Arc<str>, Value>;
 pub enum Arg {
     /// A tensor of the graph.
     Tensor(NodeId),
+    /// A state, by its input: whatever its newest version is.
+    State(NodeId),
     /// A struct: its fields, in order.
     Struct(Vec<Arg>),
     /// An array: its elements, in order.
     Array(Vec<Arg>),
     /// A number for a parameter of rank 0.
     Value(Value),
+}
+
+impl Arg {
+    /// With the newest version of each state in its place.
+    fn settled(self, builder: &GraphBuilder) -> Arg {
+        let all = |args: Vec<Arg>| args.into_iter().map(|a| a.settled(builder)).collect();
+        match self {
+            Arg::Tensor(node) | Arg::State(node) => Arg::Tensor(builder.version(node)),
+            Arg::Struct(fields) => Arg::Struct(all(fields)),
+            Arg::Array(elements) => Arg::Array(all(elements)),
+            value => value,
+        }
+    }
+
+    /// As states, if all of it is.
+    fn states(self, builder: &GraphBuilder) -> Option<Arg> {
+        let all = |args: Vec<Arg>| {
+            args.into_iter()
+                .map(|a| a.states(builder))
+                .collect::<Option<Vec<_>>>()
+        };
+        match self {
+            Arg::Tensor(node) | Arg::State(node) => {
+                let state = builder.node(node)?.role() == Some(Role::State);
+                state.then_some(Arg::State(node))
+            }
+            Arg::Struct(fields) => all(fields).map(Arg::Struct),
+            Arg::Array(elements) => all(elements).map(Arg::Array),
+            Arg::Value(_) => None,
+        }
+    }
+
+    /// The tensors in it.
+    fn nodes(&self, out: &mut Vec<NodeId>) {
+        match self {
+            Arg::Tensor(node) | Arg::State(node) => out.push(*node),
+            Arg::Struct(args) | Arg::Array(args) => args.iter().for_each(|a| a.nodes(out)),
+            Arg::Value(_) => {}
+        }
+    }
 }
 
 /// Blocks that a program calls but does not contain.
@@ -179,7 +222,9 @@ pub fn append_block(
     dims: &BTreeMap<Arc<str>, Dim>,
 ) -> Result<Vec<NodeId>, Vec<LowerError>> {
     let given = |arg: &Arg| match arg {
-        Arg::Tensor(node) => builder.node(*node).map(|n| (n.dtype, n.shape.len())),
+        Arg::Tensor(node) | Arg::State(node) => {
+            builder.node(*node).map(|n| (n.dtype, n.shape.len()))
+        }
         _ => None,
     };
     let given: Vec<_> = args.iter().map(given).collect();
@@ -190,15 +235,53 @@ pub fn append_block(
     };
     let program = &*containing(program, &name);
     let block = find(program, &name)?;
+    let args = given_states(block, builder, args)?;
     let mut lower = Lower {
         steps: 0,
         program,
         context,
         builder,
     };
-    let dims = lower.solve(block, args, dims)?;
+    let dims = lower.solve(block, &args, dims)?;
     let prefix = lower.context.prefix.to_owned();
-    lower.block(block, dims, args.to_vec(), prefix)
+    lower.block(block, dims, args, prefix)
+}
+
+/// The arguments, with states for `#[state]` parameters and their newest versions for the others.
+fn given_states(
+    block: &Block,
+    builder: &GraphBuilder,
+    args: &[Arg],
+) -> Result<Vec<Arg>, Vec<LowerError>> {
+    let (mut errors, mut made, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+    for (at, arg) in args.iter().enumerate() {
+        let param = block.params.get(at);
+        let Some(param) = param.filter(|p| p.role == ParamRole::State) else {
+            made.push(arg.clone().settled(builder));
+            continue;
+        };
+        let mut nodes = Vec::new();
+        arg.nodes(&mut nodes);
+        let wrong = match arg.clone().states(builder) {
+            None => Some("no state"),
+            Some(_) if nodes.iter().any(|n| seen.contains(n)) => Some("the state of another one"),
+            Some(state) => {
+                made.push(state);
+                None
+            }
+        };
+        seen.extend(nodes);
+        errors.extend(wrong.map(|given| LowerError::Argument {
+            block: block.name.name.clone(),
+            param: param.name.name.clone(),
+            expected: format!("#[state] {}", param.ty),
+            given: given.into(),
+        }));
+    }
+    match errors.is_empty() {
+        true => Ok(made),
+        false => Err(errors),
+    }
 }
 
 /// The program, if need be with the instance `name` of a block.
@@ -304,7 +387,11 @@ impl<'a> Lower<'a, '_> {
         match ty {
             Type::Tensor(t) => {
                 let shape = t.axes.iter().map(|axis| self.dim(frame, axis)).collect();
-                Ok(Arg::Tensor(self.builder.input(path, role, t.dtype, shape)?))
+                let node = self.builder.input(path, role, t.dtype, shape)?;
+                Ok(match role {
+                    Role::State => Arg::State(node),
+                    Role::Data | Role::Weight => Arg::Tensor(node),
+                })
             }
             Type::Struct(s) => {
                 let fields = self
@@ -383,6 +470,7 @@ impl<'a> Lower<'a, '_> {
             let ty = &body.vars[var.at()];
             match (arg, ty.ty.tensor()) {
                 (Some(Arg::Tensor(node)), _) => Ok(node),
+                (Some(Arg::State(state)), _) => Ok(self.builder.version(state)),
                 (Some(Arg::Value(value)), Some(t)) => self.constant(&ty.name, value, t.dtype),
                 _ => Err(LowerError::NoBlock(block.name.name.clone())),
             }
@@ -480,8 +568,10 @@ impl<'a> Lower<'a, '_> {
                     }
                 }
                 Stmt::Alias { target, value } => {
-                    frame.vars[target.at()] = self.place(frame, value);
+                    let value = self.place(frame, value);
+                    frame.vars[target.at()] = value.map(|arg| arg.settled(self.builder));
                 }
+                Stmt::Store(store) => self.store(frame, store).map_err(|e| vec![e])?,
                 Stmt::Call(call) => self.call(frame, call)?,
                 Stmt::For { var, body } => self.repeat(frame, var, body)?,
             }
@@ -497,13 +587,17 @@ impl<'a> Lower<'a, '_> {
     ) -> Result<(), Vec<LowerError>> {
         let prefix = frame.prefix.clone();
         match var {
-            LoopVar::Element { var, array } => {
-                let elements = match &frame.vars[array.at()] {
+            LoopVar::Elements(vars) => {
+                let elements = |array: &VarId| match &frame.vars[array.at()] {
                     Some(Arg::Array(elements)) => elements.clone(),
                     _ => Vec::new(),
                 };
-                for (at, element) in elements.into_iter().enumerate() {
-                    frame.vars[var.at()] = Some(element);
+                let arrays: Vec<Vec<Arg>> = vars.iter().map(|(_, a)| elements(a)).collect();
+                let count = arrays.iter().map(Vec::len).min().unwrap_or(0);
+                for at in 0..count {
+                    for ((var, _), array) in vars.iter().zip(&arrays) {
+                        frame.vars[var.at()] = Some(array[at].clone());
+                    }
                     frame.prefix = format!("{prefix}{at}.");
                     self.stmts(frame, body)?;
                 }

@@ -486,18 +486,18 @@ pub enum StmtKind {
     },
     /// `kc[b, pos + s] = value;`
     Store {
-        /// The state.
-        target: Ident,
+        /// The state, or a field of one.
+        target: Place,
         /// Where in it.
         subs: Vec<Expr>,
         /// The value.
         value: Expr,
     },
-    /// `for l in layers { … }`
+    /// `for l in layers { … }`, `for (l, c) in (layers, caches) { … }`
     For {
-        /// The loop variable.
-        var: Ident,
-        /// What it runs over.
+        /// The loop variables: one, or one for each of several arrays.
+        vars: Vec<Ident>,
+        /// What they run over.
         range: ForRange,
         /// The body.
         body: Vec<Stmt>,
@@ -519,8 +519,8 @@ pub enum StmtKind {
 /// What a `for` runs over.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ForRange {
-    /// The elements of a struct array.
-    Array(Ident),
+    /// The elements of arrays, side by side.
+    Arrays(Vec<Ident>),
     /// `lo .. hi`
     Range(Dim, Dim),
 }

@@ -366,8 +366,8 @@ impl fmt::Display for Stmt {
                 join(f, subs, ", ")?;
                 writeln!(f, "] = {value};")
             }
-            StmtKind::For { var, range, body } => {
-                writeln!(f, "for {var} in {range} {{")?;
+            StmtKind::For { vars, range, body } => {
+                writeln!(f, "for {} in {range} {{", TupleOf(vars))?;
                 let mut inner = indented(f);
                 body.iter().try_for_each(|stmt| write!(inner, "{stmt}"))?;
                 f.write_str("}\n")
@@ -390,7 +390,7 @@ impl fmt::Display for Stmt {
 impl fmt::Display for ForRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ForRange::Array(name) => write!(f, "{name}"),
+            ForRange::Arrays(names) => write!(f, "{}", TupleOf(names)),
             ForRange::Range(low, high) => write!(f, "{low} .. {high}"),
         }
     }

@@ -241,12 +241,8 @@ impl<'a> Lowering<'a> {
                 let Buffer { device, region, .. } = self.tasks.graph.buffer(dst).clone();
                 let src = self.read(last, device, &region)?;
                 let (reads, writes) = (vec![(src, region.clone())], vec![(dst, region.clone())]);
-                self.tasks.push(
-                    device,
-                    TaskKind::Keep { src, dst, region },
-                    vec![read],
-                    write,
-                )?;
+                let kind = TaskKind::Keep { src, dst, region };
+                self.tasks.push(device, kind, reads, writes)?;
             }
         }
         Ok(())

@@ -74,12 +74,14 @@ impl<'a> Signature<'a> {
 enum Role {
     Data,
     Weight,
+    State,
     Host,
 }
 
 fn role(member: &Member) -> Role {
     let said = member.attrs.iter().find_map(|attr| match attr.kind {
         AttrKind::Weight => Some(Role::Weight),
+        AttrKind::State => Some(Role::State),
         // Anything else is an error, and as good as data.
         AttrKind::Host if matches!(member.shape, Shape::Tensor { .. }) => Some(Role::Host),
         _ => None,
@@ -394,6 +396,7 @@ fn module(cx: &Context, block: &Block, signature: &Signature, hidden: &TokenStre
         "What stays across runs.",
         &weights,
     );
+    let (state, state_ty) = state(cx, block, signature, &of(Role::State));
     let structs = structs(cx, block, signature);
 
     let host_list: Vec<_> = hosts
@@ -413,8 +416,8 @@ fn module(cx: &Context, block: &Block, signature: &Signature, hidden: &TokenStre
     let host_names: Vec<_> = hosts.iter().map(|host| &host.ident).collect();
     let host_texts = hosts.iter().map(|host| host.name.as_str());
     let docs = format!("The block [`{text}`](fn@{text}) as a program by itself.");
-    let types = [&dims, &inputs, &weights, &outputs, &structs].map(|part| &part.inside);
-    let parts = [&dims, &inputs, &weights, &outputs, &structs];
+    let parts = [&dims, &inputs, &weights, &state, &outputs, &structs];
+    let types = parts.map(|part| &part.inside);
     let impls = parts.into_iter().flat_map(|part| &part.outside);
     let keyword = rust::keyword("mod", name);
     let (bounds, names) = signature.parameters(cx, block, |_| true);
@@ -468,6 +471,7 @@ fn module(cx: &Context, block: &Block, signature: &Signature, hidden: &TokenStre
             type Dims = #name::Dims;
             type Inputs = #name::Inputs #of_inputs;
             type Weights = #name::Weights #of_weights;
+            type State = #state_ty;
             type Outputs = #name::Outputs #of_outputs;
         }
         #(#cfgs #impls)*
@@ -594,6 +598,40 @@ fn from_safetensors(
             }
         }
     }
+}
+
+/// A field per state, and the type; blocks without states share one.
+fn state(
+    cx: &Context,
+    block: &Block,
+    signature: &Signature,
+    states: &[&Member],
+) -> (Part, TokenStream) {
+    let e = cx.source.krate();
+    if states.is_empty() {
+        let none = Part {
+            inside: TokenStream::new(),
+            outside: Vec::new(),
+        };
+        return (none, quote!(#e::NoState));
+    }
+    let name = &signature.name;
+    let (bounds, params) = signature.parameters_of(cx, block, states);
+    let docs = "What stays across runs and is stored into.";
+    let mut part = record(cx, block, signature, "State", docs, states);
+    let take = states.iter().map(|state| state.take(cx.source));
+    part.outside.push(quote! {
+        impl #bounds #e::Unpack for #name::State #params {
+            fn unpack(
+                tensors: &mut #e::Tensors,
+            ) -> #e::__private::core::result::Result<Self, #e::Error> {
+                let mut reader = #e::__private::Reader::of(tensors);
+                let state = #name::State { #(#take,)* };
+                reader.finish(state)
+            }
+        }
+    });
+    (part, quote!(#name::State #params))
 }
 
 /// A field per result.

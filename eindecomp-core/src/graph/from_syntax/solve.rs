@@ -130,7 +130,7 @@ impl Lower<'_, '_> {
         };
         match (ty, arg) {
             (Type::Tensor(t), Arg::Value(_)) if t.axes.is_empty() => {}
-            (Type::Tensor(t), Arg::Tensor(node)) if !host => {
+            (Type::Tensor(t), Arg::Tensor(node) | Arg::State(node)) if !host => {
                 let Some(node) = self.builder.node(*node) else {
                     return wrong("not in the graph".into());
                 };
@@ -180,7 +180,7 @@ impl Lower<'_, '_> {
                     );
                 }
             }
-            (_, Arg::Tensor(_)) => wrong("a tensor".into()),
+            (_, Arg::Tensor(_) | Arg::State(_)) => wrong("a tensor".into()),
             (_, Arg::Struct(_)) => wrong("a struct".into()),
             (_, Arg::Array(_)) => wrong("an array".into()),
             (_, Arg::Value(_)) => wrong("a number".into()),

@@ -39,14 +39,34 @@ pub(super) struct Vertex {
     operands: Vec<Operand>,
 }
 
+impl<'s> Cx<'s> {
+    pub(super) fn new(statement: &'s Statement, name: String) -> Cx<'s> {
+        Cx {
+            statement,
+            name,
+            floated: Vec::new(),
+            parts: 0,
+            fused: false,
+        }
+    }
+}
+
 impl Vertex {
+    pub(super) fn labels(&self) -> &[Label] {
+        &self.labels
+    }
+
+    pub(super) fn into_operands(self) -> Vec<Operand> {
+        self.operands
+    }
+
     pub(super) fn label(&self, index: IndexId) -> LabelId {
         // The last one: a fold that is read twice has labels of its own each time.
         let at = self.indices.iter().rposition(|i| *i == index);
         LabelId(at.unwrap_or(self.indices.len()) as u16)
     }
 
-    fn operand(&mut self, operand: Operand) -> Expr {
+    pub(super) fn operand(&mut self, operand: Operand) -> Expr {
         let at = self
             .operands
             .iter()
@@ -81,13 +101,7 @@ impl Lower<'_, '_> {
             .and_then(|v| v.ty.tensor())
             .map_or(statement.value.dtype, |t| t.dtype);
         let name = target.map_or("_", |v| &*v.name);
-        let mut cx = Cx {
-            statement,
-            name: format!("{}{name}", frame.prefix),
-            floated: Vec::new(),
-            parts: 0,
-            fused: false,
-        };
+        let mut cx = Cx::new(statement, format!("{}{name}", frame.prefix));
         let name: Arc<str> = cx.name.as_str().into();
         if let ExprKind::Reduce(reduce) = &statement.value.kind {
             return self.reduction(frame, &mut cx, name, &statement.left, reduce, &[], dtype);
@@ -104,7 +118,7 @@ impl Lower<'_, '_> {
         self.finish(&cx, name, vertex, &statement.left, None, body, dtype)
     }
 
-    fn start<'i>(
+    pub(super) fn start<'i>(
         &self,
         frame: &Frame<'_>,
         cx: &Cx<'_>,
@@ -425,6 +439,7 @@ impl Lower<'_, '_> {
     ) -> Result<Expr, LowerError> {
         let node = match self.place(frame, &read.place) {
             Some(Arg::Tensor(node)) => node,
+            Some(Arg::State(state)) => self.builder.version(state),
             Some(Arg::Value(value)) => return Ok(self.literal(value, dtype, mode)),
             _ => return Err(LowerError::NoBlock(frame.block.name.name.clone())),
         };

@@ -9,9 +9,10 @@ use super::expr::StmtCx;
 use super::fixes::index_names;
 use super::instance::{self, Misfit};
 use super::prove::Equality;
+use super::stores::overlap;
 use super::tree::{
-    Argument, Block, Call, Callee, Clause, Expr, ExprKind, ForeignCall, Origin, ParamRole, Stmt,
-    TensorType, Type, VarId,
+    Argument, Block, Call, Callee, Clause, Expr, ExprKind, ForeignCall, Origin, ParamRole, Place,
+    Stmt, TensorType, Type, VarId,
 };
 use super::types::too_long;
 use crate::ein::dim::Atom;
@@ -370,6 +371,7 @@ impl BodyCx<'_> {
         for (at, (argument, ty)) in made.iter_mut().enumerate() {
             self.fit(&callee, at, argument, ty, &args[at])?;
         }
+        self.states(&callee, &made, args)?;
         for (name, path) in &callee.consts {
             if !self.dims.hides(name) {
                 self.dims.consts.insert(name.clone(), path.clone());
@@ -508,6 +510,66 @@ impl BodyCx<'_> {
             }
         };
         self.items.instance(generic, &choices)
+    }
+
+    /// `#[state]` agrees between parameters and arguments, and no state is given twice.
+    fn states(
+        &mut self,
+        callee: &Block,
+        made: &[(Argument, Type)],
+        args: &[ast::Expr],
+    ) -> Option<()> {
+        let name = instance::base(callee.name.as_str()).to_owned();
+        let mut given: Vec<&Place> = Vec::new();
+        for ((param, (argument, _)), text) in callee.params.iter().zip(made).zip(args) {
+            let place = match argument {
+                Argument::Place(place) => Some(place),
+                Argument::Value(_) => None,
+            };
+            let is_state = |p: &&Place| self.vars[p.var.at()].role == Some(ParamRole::State);
+            let state = place.filter(is_state);
+            let diag = |message: String| {
+                Diag::new(Code::ParamRole, text.span, message)
+                    .secondary(param.name.span, "declared here")
+            };
+            let diag = match (param.role == ParamRole::State, state) {
+                (false, None) => continue,
+                (true, Some(state)) => {
+                    let twice = given.iter().any(|other| overlap(state, other));
+                    given.push(state);
+                    if !twice {
+                        continue;
+                    }
+                    diag(format!("block `{name}` is given the state `{text}` twice"))
+                        .help("give each `#[state]` parameter a state of its own")
+                }
+                (true, None) => {
+                    let message = format!(
+                        "`{}` of block `{name}` is `#[state]`, but `{text}` is not",
+                        param.name
+                    );
+                    let root = place.map(|p| &self.vars[p.var.at()]);
+                    let fix = root.filter(|v| v.role == Some(ParamRole::Data)).map(|v| {
+                        Fix::before(v.span, "#[state] ", "declare it as {} parameter here too")
+                    });
+                    let help = "only a `#[state]` parameter can be given here";
+                    match fix {
+                        Some(fix) => diag(message).fix(fix),
+                        None => diag(message).help(help),
+                    }
+                }
+                (false, Some(_)) => {
+                    let message = format!(
+                        "`{text}` is `#[state]`, but `{}` of block `{name}` is not",
+                        param.name
+                    );
+                    diag(message).help(format!("`let now = {text};` is its value at that point"))
+                }
+            };
+            self.errors.push(diag);
+            return None;
+        }
+        Some(())
     }
 
     /// Kind, dtype and rank of an argument; a literal takes the parameter's dtype.

@@ -99,8 +99,8 @@ impl<'a> Walk<'a> {
                     self.names
                         .extend(pat.names.iter().map(|name| name.as_str()));
                 }
-                StmtKind::For { var, body, .. } => {
-                    self.names.insert(var.as_str());
+                StmtKind::For { vars, body, .. } => {
+                    self.names.extend(vars.iter().map(|var| var.as_str()));
                     self.declared(body);
                 }
                 _ => {}

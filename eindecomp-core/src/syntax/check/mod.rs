@@ -7,7 +7,8 @@
 //! * `types`: extents as polynomials, structs, signatures; `scalars`: scalar functions;
 //! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
 //! * `kernels`: `extern fn`;
-//! * `body`: the variables of a block; `stmts`: its statements; `calls`: blocks calling blocks;
+//! * `body`: the variables of a block; `stmts`: its statements; `stores`: those into state; `calls`:
+//!   blocks calling blocks;
 //! * `expr`, `ops`, `access`, `reduce`: expressions; `dtype`: their element types;
 //! * `aggs`: aggregations over records;
 //! * `extents`: what indices run over; `ranges`: accesses in bounds; `prove`: the facts for both;
@@ -31,6 +32,7 @@ mod ranges;
 mod reduce;
 mod scalars;
 mod stmts;
+mod stores;
 mod tree;
 mod types;
 mod unbound;

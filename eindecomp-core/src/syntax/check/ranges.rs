@@ -49,6 +49,28 @@ pub(super) fn prove(
     value: &mut Expr,
     accesses: &Accesses,
 ) -> Option<()> {
+    walk(cx, indices, left, value, accesses, false)
+}
+
+/// Checks that a store stays in bounds as far as dims decide it; `target` is it as a read.
+pub(super) fn prove_store(
+    cx: &mut BodyCx<'_>,
+    indices: &[Index],
+    left: &[Vec<IndexId>],
+    target: &mut Expr,
+    accesses: &Accesses,
+) -> Option<()> {
+    walk(cx, indices, left, target, accesses, true)
+}
+
+fn walk(
+    cx: &mut BodyCx<'_>,
+    indices: &[Index],
+    left: &[Vec<IndexId>],
+    value: &mut Expr,
+    accesses: &Accesses,
+    stores: bool,
+) -> Option<()> {
     let before = cx.errors.len();
     let names: Vec<Arc<str>> = indices.iter().map(|i| i.name.clone()).collect();
     let mut plain = cx.facts.clone();
@@ -63,6 +85,7 @@ pub(super) fn prove(
         names,
         active,
         accesses,
+        stores,
     };
     walk.expr(value, &plain, &plain);
     (cx.errors.len() == before).then_some(())
@@ -82,6 +105,8 @@ struct Walk<'w, 'a> {
     /// Indices in scope.
     active: Vec<IndexId>,
     accesses: &'w Accesses,
+    /// Is it written, not read? There is no value outside then.
+    stores: bool,
 }
 
 impl Walk<'_, '_> {
@@ -400,7 +425,7 @@ impl Walk<'_, '_> {
         let diag = diag
             .fixes(self.last(e, &at, extent, facts))
             .fixes(clauses)
-            .fixes((whole && !never).then(|| pad(&access)));
+            .fixes((whole && !never && !self.stores).then(|| pad(&access)));
         let starts_inside = low.is_some_and(|low| facts.nonneg(&low));
         let shorter = high
             .filter(|_| starts_inside)

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::body::BodyCx;
 use super::expr::StmtCx;
-use super::tree::{Index, IndexId, LoopVar, Statement, Stmt, TensorType, Type, VarId};
+use super::prove::Equality;
+use super::tree::{Index, IndexId, LoopVar, ParamRole, Statement, Stmt, TensorType, Type, VarId};
 use super::types::{element_type, extent, not_yet, too_long};
 use super::{extents, ranges, unbound};
 use crate::ein::{DType, Dim};
@@ -40,11 +41,12 @@ impl BodyCx<'_> {
                 ty,
                 value,
             } => self.let_stmt(stmt, mutable.is_some(), pat, ty.as_ref(), value),
-            StmtKind::Store { target, .. } => {
-                self.errors.push(not_yet(target.span, "a store into state"));
-                None
-            }
-            StmtKind::For { var, range, body } => self.for_stmt(var, range, body),
+            StmtKind::Store {
+                target,
+                subs,
+                value,
+            } => self.store(stmt, target, subs, value),
+            StmtKind::For { vars, range, body } => self.for_stmt(vars, range, body),
             StmtKind::Carry {
                 targets,
                 path,
@@ -188,14 +190,7 @@ impl BodyCx<'_> {
             self.errors.push(too_long(pat.span));
             return None;
         };
-        let (mut whole, mut split) = (false, Vec::new());
-        for attr in &stmt.attrs {
-            match &attr.kind {
-                AttrKind::Whole => whole = true,
-                AttrKind::Split(parts) => self.pins(parts, &indices, &mut split),
-                _ => {}
-            }
-        }
+        let (whole, split) = self.pinned(&stmt.attrs, &indices);
         let mut made = Vec::new();
         for ((name, value), dtype) in pat.names.iter().zip(values).zip(dtypes) {
             if pat.names.len() > 1 && name.as_str() == "_" {
@@ -253,6 +248,23 @@ impl BodyCx<'_> {
         bare.filter(|_| axes.len() == left.len()).collect()
     }
 
+    /// What `#[whole]` and `#[split]` say.
+    pub(super) fn pinned(
+        &mut self,
+        attrs: &[ast::Attr],
+        indices: &[Index],
+    ) -> (bool, Vec<(Arc<str>, u64)>) {
+        let (mut whole, mut split) = (false, Vec::new());
+        for attr in attrs {
+            match &attr.kind {
+                AttrKind::Whole => whole = true,
+                AttrKind::Split(parts) => self.pins(parts, indices, &mut split),
+                _ => {}
+            }
+        }
+        (whole, split)
+    }
+
     fn pins(
         &mut self,
         parts: &[(Ident, u64)],
@@ -305,23 +317,28 @@ impl BodyCx<'_> {
     }
 
     /// Every extent is at least 0.
-    fn index_extents(&mut self, indices: &[Index]) {
+    pub(super) fn index_extents(&mut self, indices: &[Index]) {
         for index in indices {
             let (scope, errors) = (&mut self.dims, &mut self.errors);
             extent(&index.extent, index.span, scope, &self.facts, errors);
         }
     }
 
-    fn for_stmt(&mut self, var: &Ident, range: &ForRange, body: &[ast::Stmt]) -> Option<Stmt> {
+    fn for_stmt(&mut self, vars: &[Ident], range: &ForRange, body: &[ast::Stmt]) -> Option<Stmt> {
         self.scopes.push(BTreeMap::new());
         let facts = self.facts.clone();
-        let (loop_var, element) = match range {
-            ForRange::Array(array) => self.over_array(var, array),
-            ForRange::Range(low, high) => (self.over_range(var, low, high), None),
+        let loop_var = match range {
+            ForRange::Arrays(arrays) => self.over_arrays(vars, arrays),
+            ForRange::Range(low, high) => {
+                let over = vars.first().and_then(|var| self.over_range(var, low, high));
+                if over.is_none() {
+                    for var in vars {
+                        self.define(var, None, false);
+                    }
+                }
+                over
+            }
         };
-        if loop_var.is_none() || element.is_some() {
-            self.define(var, element, false);
-        }
         let body = self.stmts(body);
         self.scopes.pop();
         self.facts = facts;
@@ -334,28 +351,66 @@ impl BodyCx<'_> {
         })
     }
 
-    fn over_array(&mut self, var: &Ident, array: &Ident) -> (Option<LoopVar>, Option<Type>) {
-        let Some(array_var) = self.lookup_or_report(array) else {
-            return (None, None);
-        };
-        match self.vars[array_var.at()].ty.clone() {
-            None => (None, None),
-            Some(Type::Array(element, _)) => {
-                let id = VarId(self.vars.len() as u32);
-                let over = LoopVar::Element {
-                    var: id,
-                    array: array_var,
-                };
-                (Some(over), Some(*element))
+    /// Over arrays side by side, which have one length. The elements of a state are states.
+    fn over_arrays(&mut self, vars: &[Ident], arrays: &[Ident]) -> Option<LoopVar> {
+        let (mut elements, mut first) = (Some(Vec::new()), None::<(&Ident, Dim)>);
+        for (at, var) in vars.iter().enumerate() {
+            let found = arrays.get(at).and_then(|array| self.array(var, array));
+            let Some((array, element, length)) = found else {
+                self.define(var, None, false);
+                elements = None;
+                continue;
+            };
+            if let Some((name, expected)) = &first {
+                let text = format!(
+                    "`{}` has `{length}` elements, but `{name}` has `{expected}`",
+                    arrays[at]
+                );
+                let diag = Diag::new(Code::Loop, arrays[at].span, text);
+                let diag = diag.secondary(name.span, "side by side with this");
+                let what = "arrays of one loop have one length";
+                let equal = self.equal(expected, &length, what, || diag.clone());
+                if !matches!(equal, Equality::Equal) {
+                    self.errors.push(diag);
+                    elements = None;
+                }
+            } else {
+                first = Some((&arrays[at], length));
             }
-            Some(other) => {
+            let id = self.define(var, Some(element), false);
+            let role = self.vars[array.at()].role;
+            self.vars[id.at()].role = role.filter(|r| *r == ParamRole::State);
+            if let Some(elements) = &mut elements {
+                elements.push((id, array));
+            }
+        }
+        if vars.len() != arrays.len() {
+            let [first, .., last] = vars else { return None };
+            let text = format!(
+                "{} loop variables run over {} arrays",
+                vars.len(),
+                arrays.len()
+            );
+            let span = first.span.join(last.span);
+            self.errors.push(Diag::new(Code::Loop, span, text));
+            return None;
+        }
+        elements.map(LoopVar::Elements)
+    }
+
+    /// An array with the type of its elements and its length.
+    fn array(&mut self, var: &Ident, array: &Ident) -> Option<(VarId, Type, Dim)> {
+        let id = self.lookup_or_report(array)?;
+        match self.vars[id.at()].ty.clone()? {
+            Type::Array(element, length) => Some((id, *element, length)),
+            other => {
                 let text = format!("`{array}` is `{other}`, but a `for` needs an array");
                 let diag = Diag::new(Code::Loop, array.span, text);
                 let diag = diag.secondary(var.span, "to give this its values");
                 self.errors.push(
                     diag.help("a `for` runs over a struct array or a constant range, `0..4`"),
                 );
-                (None, None)
+                None
             }
         }
     }

@@ -400,9 +400,11 @@ pub enum Stmt {
     },
     /// `let y = f(x);` and `x = f(x);`
     Call(Call),
+    /// `kc[b, pos + s] = …;`
+    Store(Box<Store>),
     /// `for l in layers { … }`
     For {
-        /// The loop variable: an element, or nothing of use for a range.
+        /// The loop variable: elements, or nothing of use for a range.
         var: LoopVar,
         /// The body.
         body: Vec<Stmt>,
@@ -412,13 +414,8 @@ pub enum Stmt {
 /// What a loop runs over.
 #[derive(Clone, Debug)]
 pub enum LoopVar {
-    /// Over the elements of an array.
-    Element {
-        /// The loop variable.
-        var: VarId,
-        /// The array.
-        array: VarId,
-    },
+    /// Over the elements of arrays, side by side: each loop variable with its array.
+    Elements(Vec<(VarId, VarId)>),
     /// Over numbers; inside, the symbol stands for the number.
     Number {
         /// The symbol.
@@ -494,6 +491,30 @@ pub struct Statement {
     pub split: Vec<(Arc<str>, u64)>,
     /// Where it stands.
     pub span: Span,
+}
+
+/// `kc[b, pos + s] = value;`
+#[derive(Clone, Debug)]
+pub struct Store {
+    /// The state.
+    pub state: Place,
+    /// What each of its axes is indexed by.
+    pub at: Vec<StoreAxis>,
+    /// What is stored, over the indices of the store; its target has no name.
+    pub value: Statement,
+}
+
+/// What an axis of a state is indexed by in a store.
+#[derive(Clone, Debug, PartialEq)]
+pub enum StoreAxis {
+    /// `i`: all of it.
+    Bare(IndexId),
+    /// `i + offset`
+    Shifted(IndexId, Expr),
+    /// `(i + offset) % C` on an axis of `C` positions, at least as many as `i` has.
+    Ring(IndexId, Expr),
+    /// A position that no index of its own moves.
+    At(Expr),
 }
 
 /// An index of one statement.

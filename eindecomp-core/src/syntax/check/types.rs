@@ -732,10 +732,7 @@ fn role(param: &ast::Param, errors: &mut Vec<Diag>) -> Option<ParamRole> {
         let next = match attr.kind {
             AttrKind::Weight => ParamRole::Weight,
             AttrKind::Host => ParamRole::Host,
-            AttrKind::State => {
-                errors.push(not_yet(attr.span, "`#[state]`"));
-                return None;
-            }
+            AttrKind::State => ParamRole::State,
             _ => continue,
         };
         if role != ParamRole::Data {

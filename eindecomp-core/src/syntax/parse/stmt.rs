@@ -4,8 +4,8 @@ use super::cursor::AttrPlace;
 use super::{Parse, Parser};
 use crate::ein::ScalarFn;
 use crate::syntax::ast::{
-    Dim, DimKind, Expr, ExprKind, ForRange, Ident, IndexDecl, LeftIndex, Pattern, RType,
-    ResultNames, Stmt, StmtKind, Sub, Type, TypeKind,
+    Dim, DimKind, Expr, ExprKind, ForRange, Ident, IndexDecl, LeftIndex, Path, Pattern, Place,
+    RType, ResultNames, Stmt, StmtKind, Sub, Type, TypeKind,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names;
@@ -119,8 +119,12 @@ impl Parser {
             if self.is_at(next, "=") {
                 return Start::Carry;
             }
-            if self.peek_at(next) == Some(&Tok::Open(Delim::Bracket))
-                && self.is_at(self.buffer.after_tree(next), "=")
+            let mut open = next;
+            while self.is_at(open, ".") && self.is_name_at(open + 1) {
+                open += 2;
+            }
+            if self.peek_at(open) == Some(&Tok::Open(Delim::Bracket))
+                && self.is_at(self.buffer.after_tree(open), "=")
             {
                 return Start::Store;
             }
@@ -281,7 +285,22 @@ impl Parser {
     }
 
     fn store(&mut self) -> Parse<StmtKind> {
-        let target = self.ident("a state")?;
+        let start = self.span();
+        let name = self.ident("a state")?;
+        let path = Path {
+            global: false,
+            span: name.span,
+            segments: vec![name],
+        };
+        let mut fields = Vec::new();
+        while self.eat(".") {
+            fields.push(self.ident("a field")?);
+        }
+        let target = Place {
+            span: self.since(start),
+            path,
+            fields,
+        };
         self.open(Delim::Bracket)?;
         let subs = self.list1(Delim::Bracket, "an index expression", Self::expr)?;
         self.expect("=")?;
@@ -320,11 +339,24 @@ impl Parser {
 
     fn for_stmt(&mut self) -> Parse<StmtKind> {
         self.expect_word("for")?;
-        let var = self.binding("a loop variable")?;
+        let vars = match self.is_open(Delim::Paren) {
+            true => {
+                self.at += 1;
+                self.list1(Delim::Paren, "a loop variable", |p| {
+                    p.binding("a loop variable")
+                })?
+            }
+            false => vec![self.binding("a loop variable")?],
+        };
         self.expect_word("in")?;
         let over = self.at + 1;
         let range = if self.peek_at(over) == Some(&Tok::Open(Delim::Brace)) {
-            ForRange::Array(self.ident("a struct array")?)
+            ForRange::Arrays(vec![self.ident("a struct array")?])
+        } else if vars.len() > 1 {
+            self.open(Delim::Paren)?;
+            ForRange::Arrays(self.list1(Delim::Paren, "a struct array", |p| {
+                p.ident("a struct array")
+            })?)
         } else {
             let low = self.dim()?;
             self.expect("..")?;
@@ -350,7 +382,7 @@ impl Parser {
         self.open(Delim::Brace)?;
         let body = self.for_body(end);
         self.at = end + 1;
-        Ok(StmtKind::For { var, range, body })
+        Ok(StmtKind::For { vars, range, body })
     }
 
     /// The result: a name or a tuple of names, behind which the block closes.

@@ -1,0 +1,431 @@
+//! Stores into state: `kc[b, pos + s] = kn[b, s];`.
+//!
+//! The positions of a store name its indices: a lower-case name in them that is no dim, loop number
+//! or integer of rank 0. A store writes no element twice: each index runs along an axis of its own,
+//! as `i`, as `i + offset`, or as `(i + offset) % C` on an axis of `C ≥ I` positions.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::body::BodyCx;
+use super::dtype::cast;
+use super::expr::StmtCx;
+use super::tree::{
+    Expr, ExprKind, Index, IndexId, ParamRole, Place, Statement, Stmt, Store, StoreAxis, Sub,
+    TensorType, Type,
+};
+use super::{extents, ranges};
+use crate::ein::{DType, Dim, ScalarFn, Value};
+use crate::syntax::ast::{self, CmpOp, Ident, IndexDecl, LeftIndex};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::token::Span;
+
+/// A position of a store as written, and as checked.
+struct Position<'p> {
+    ast: &'p ast::Expr,
+    value: Expr,
+    extent: Dim,
+}
+
+impl BodyCx<'_> {
+    pub(super) fn store(
+        &mut self,
+        stmt: &ast::Stmt,
+        target: &ast::Place,
+        subs: &[ast::Expr],
+        value: &ast::Expr,
+    ) -> Option<Stmt> {
+        let Some(root) = target.path.as_ident() else {
+            self.place(target);
+            return None;
+        };
+        if let Some(var) = self.lookup(root.as_str())
+            && self.vars[var.at()].role != Some(ParamRole::State)
+        {
+            self.vars[var.at()].used = true;
+            let diag = self.no_state(root, subs);
+            self.errors.extend(diag);
+            return None;
+        }
+        let mut names = Vec::new();
+        subs.iter()
+            .for_each(|sub| self.index_names(sub, &mut names));
+        let left: Vec<LeftIndex> = names
+            .into_iter()
+            .map(|name| LeftIndex::Index(IndexDecl { name, extent: None }))
+            .collect();
+        let span = Span::new(target.span.start, subs.last()?.span.end);
+        let (mut cx, left) = StmtCx::new(self, &left)?;
+        let positions: Vec<ast::Sub> = subs.iter().cloned().map(ast::Sub::Expr).collect();
+        let made = cx.access(target, &positions, None, span);
+        let dtype = made.as_ref().map(|m| m.dtype);
+        let value = cx.stored(root, value, dtype);
+        let StmtCx {
+            indices,
+            mut uses,
+            accesses,
+            ..
+        } = cx;
+        if value.is_none() || made.is_none() {
+            let all = (0..indices.len()).map(|at| IndexId(at as u16));
+            uses.poisoned.extend(all);
+        }
+        let indices = extents::solve(self, indices, &uses, &BTreeMap::new());
+        let (indices, mut value, mut made) = (indices?, value?, made?);
+        self.index_extents(&indices);
+        let inside = ranges::prove_store(self, &indices, &left, &mut made, &accesses);
+        ranges::prove(self, &indices, &left, &mut value, &accesses)?;
+        inside?;
+        let ExprKind::Read(read) = made.kind else {
+            return None;
+        };
+        let axes = read.place.ty.tensor()?.axes.clone();
+        let values = read.subs.into_iter().map(|sub| match sub {
+            Sub::Expr(e) => Some(e),
+            Sub::Merged(..) => None,
+        });
+        let positions: Option<Vec<Position>> = values
+            .zip(subs)
+            .zip(axes)
+            .map(|((value, ast), extent)| {
+                let value = value?;
+                Some(Position { ast, value, extent })
+            })
+            .collect();
+        let at = self.axes(&positions?, &indices, target, span)?;
+        let axes = indices.iter().take(left.len());
+        let ty = TensorType {
+            dtype: dtype?,
+            axes: axes.map(|i| i.extent.clone()).collect(),
+        };
+        // What is stored is a tensor of its own, without a name that others see.
+        let scope = self.scopes.pop();
+        let new = self.define(root, Some(Type::Tensor(ty)), false);
+        self.scopes.extend(scope);
+        self.vars[new.at()].used = true;
+        let (whole, split) = self.pinned(&stmt.attrs, &indices);
+        Some(Stmt::Store(Box::new(Store {
+            state: read.place,
+            at,
+            value: Statement {
+                target: new,
+                indices,
+                left,
+                value,
+                whole,
+                split,
+                span: stmt.span,
+            },
+        })))
+    }
+
+    /// The refusal of a store into anything else.
+    fn no_state(&self, root: &Ident, subs: &[ast::Expr]) -> Option<Diag> {
+        let var = &self.vars[self.lookup(root.as_str())?.at()];
+        var.ty.as_ref()?;
+        let text = format!("`{root}` is no state, so nothing can be stored into it");
+        let diag = Diag::new(Code::StoreTarget, root.span, text);
+        let diag = diag.secondary(var.span, "declared here");
+        if var.role == Some(ParamRole::Data) {
+            return Some(diag.fix(Fix::before(
+                var.span,
+                "#[state] ",
+                "declare it as {} parameter",
+            )));
+        }
+        let names = subs.iter().all(|sub| match &sub.kind {
+            ast::ExprKind::Name(place) => place.as_ident().is_some(),
+            _ => false,
+        });
+        Some(match names {
+            true => diag.fix(Fix::before(
+                root.span,
+                "let ",
+                "{} makes a new tensor of that name",
+            )),
+            false => {
+                diag.help("only `#[state]` parameters are stored into; `let` makes new tensors")
+            }
+        })
+    }
+
+    /// The names in a position that are indices.
+    fn index_names(&self, e: &ast::Expr, out: &mut Vec<Ident>) {
+        let mut both = |a: &ast::Expr, b: &ast::Expr| {
+            self.index_names(a, out);
+            self.index_names(b, out);
+        };
+        match &e.kind {
+            ast::ExprKind::Binary(_, a, b) => both(a, b),
+            ast::ExprKind::Unary(_, e) | ast::ExprKind::Cast(e, _) | ast::ExprKind::Paren(e) => {
+                self.index_names(e, out);
+            }
+            ast::ExprKind::Name(place) => {
+                let Some(name) = place.as_ident() else { return };
+                let lower = name
+                    .as_str()
+                    .starts_with(|c: char| c.is_lowercase() || c == '_');
+                let known = self
+                    .lookup(name.as_str())
+                    .map(|var| &self.vars[var.at()].ty);
+                let moves = known.is_some_and(|ty| match ty {
+                    None => true,
+                    Some(Type::Tensor(t)) => t.axes.is_empty() && t.dtype.is_int(),
+                    Some(_) => false,
+                });
+                let number = self.dims.named(name.as_str()).is_some();
+                if lower && !moves && !number && !out.iter().any(|n| n.name == name.name) {
+                    out.push(name.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What each axis is indexed by; each index moves along one of them.
+    fn axes(
+        &mut self,
+        positions: &[Position<'_>],
+        indices: &[Index],
+        target: &ast::Place,
+        span: Span,
+    ) -> Option<Vec<StoreAxis>> {
+        let mut covered: BTreeSet<IndexId> = BTreeSet::new();
+        let (mut axes, mut rings) = (Vec::new(), Vec::new());
+        for position in positions {
+            let axis = axis(position, &covered);
+            match &axis {
+                StoreAxis::Bare(i) | StoreAxis::Shifted(i, _) => drop(covered.insert(*i)),
+                StoreAxis::Ring(i, _) => {
+                    covered.insert(*i);
+                    rings.push((*i, position));
+                }
+                StoreAxis::At(e) => self.affine(e, position)?,
+            }
+            axes.push(axis);
+        }
+        let used = |id: IndexId| positions.iter().find(|p| mentions(&p.value, id));
+        let count = positions
+            .iter()
+            .flat_map(|p| all_indices(&p.value))
+            .collect::<BTreeSet<_>>();
+        if let Some(free) = count.into_iter().find(|id| !covered.contains(id)) {
+            let name = &indices[free.at()].name;
+            let text = format!(
+                "`{target}[…]` may be written twice in one place: no axis is indexed by `{name}` or \
+                 `{name}` plus an offset"
+            );
+            let place = used(free).map_or(span, |p| p.ast.span);
+            let diag = Diag::new(Code::StoreNotInjective, place, text);
+            let help = format!(
+                "every index needs an axis of its own: `{name}`, `pos + {name}`, or \
+                 `(pos + {name}) % C` where `C` is the axis"
+            );
+            self.errors.push(diag.help(help));
+            return None;
+        }
+        for (id, position) in rings {
+            let (length, extent) = (&indices[id.at()].extent, &position.extent);
+            if self.facts.holds(length, CmpOp::Le, extent) {
+                continue;
+            }
+            let name = &indices[id.at()].name;
+            let text = format!(
+                "`{}` may come round to where it was: `{name}` runs over `{length}`, the axis has \
+                 `{extent}` positions",
+                position.ast
+            );
+            let diag = Diag::new(Code::StoreNotInjective, position.ast.span, text);
+            if self.dims.only_consts(&(length - extent)) {
+                let clause = super::tree::Clause {
+                    left: length.clone(),
+                    cmp: CmpOp::Le,
+                    right: extent.clone(),
+                    origin: super::tree::Origin::Access(position.ast.to_string().into()),
+                    span: position.ast.span,
+                };
+                self.require_or(clause, diag);
+                continue;
+            }
+            let refuted = self.facts.refuted(length, CmpOp::Le, extent);
+            let clause = format!("{length} <= {extent}");
+            let fix = self.add_clause(&clause, &[length, extent]);
+            self.errors.push(match fix.filter(|_| !refuted) {
+                Some(fix) => diag.fix(fix),
+                None => diag.help("write at most as many elements as the axis has"),
+            });
+            return None;
+        }
+        Some(axes)
+    }
+
+    /// A position that moves no index: affine, of indices or of run-time numbers.
+    fn affine(&mut self, e: &Expr, position: &Position<'_>) -> Option<()> {
+        let indices = all_indices(e);
+        let what = if !is_affine(e) {
+            "is not affine in indices, dims and integers of rank 0"
+        } else if !indices.is_empty() && has_data(e) {
+            "follows the index of another axis and a run-time number at once"
+        } else {
+            return Some(());
+        };
+        let text = format!("the position `{}` of a store {what}", position.ast);
+        let diag = Diag::new(Code::StoreNotInjective, position.ast.span, text);
+        self.errors
+            .push(diag.help("a position is `i`, `pos + i`, `(pos + i) % C`, or free of indices"));
+        None
+    }
+}
+
+impl StmtCx<'_, '_> {
+    /// The value of a store into a state of `dtype`: nothing narrows by itself.
+    fn stored(&mut self, name: &Ident, value: &ast::Expr, dtype: Option<DType>) -> Option<Expr> {
+        let pat = ast::Pattern {
+            names: vec![name.clone()],
+            indices: None,
+            span: name.span,
+        };
+        let e = self.values(value, &pat, &[dtype])?.pop()?;
+        let Some(dtype) = dtype.filter(|d| e.dtype != *d && !e.dtype.widens_to(*d)) else {
+            return Some(e);
+        };
+        let text = format!(
+            "this {} value would be narrowed to the state's {dtype}",
+            e.dtype
+        );
+        let diag = Diag::new(Code::Narrowing, value.span, text);
+        self.report(diag.fix(cast(value, dtype)));
+        None
+    }
+}
+
+/// What indexes the axis of a position, if each of `covered` has an axis already.
+fn axis(position: &Position<'_>, covered: &BTreeSet<IndexId>) -> StoreAxis {
+    let e = &position.value;
+    let bare = matches!(&position.ast.kind, ast::ExprKind::Name(_));
+    if let Some((index, offset)) = shifted(e).filter(|(i, _)| !covered.contains(i)) {
+        return match offset {
+            None if bare => StoreAxis::Bare(index),
+            None => StoreAxis::Shifted(index, zero(e.span)),
+            Some(offset) => StoreAxis::Shifted(index, offset),
+        };
+    }
+    if let ExprKind::Call(ScalarFn::REM, args) = &e.kind
+        && matches!(&args[1].kind, ExprKind::Dim(d) if *d == position.extent)
+            | matches!(&args[1].kind, ExprKind::Lit(Value::Int(n)) if position.extent.as_const() == Some(*n))
+        && let Some((index, offset)) = shifted(&args[0]).filter(|(i, _)| !covered.contains(i))
+    {
+        return StoreAxis::Ring(index, offset.unwrap_or_else(|| zero(e.span)));
+    }
+    StoreAxis::At(e.clone())
+}
+
+fn zero(span: Span) -> Expr {
+    Expr {
+        kind: ExprKind::Lit(Value::Int(0)),
+        dtype: DType::I64,
+        span,
+    }
+}
+
+/// `i + offset`, where the offset has no index; `None` for an offset of nothing.
+fn shifted(e: &Expr) -> Option<(IndexId, Option<Expr>)> {
+    let mut terms = Vec::new();
+    sum(e, false, &mut terms);
+    let at = terms
+        .iter()
+        .position(|(negative, t)| !negative && matches!(t.kind, ExprKind::Index(_)))?;
+    let ExprKind::Index(index) = terms.remove(at).1.kind else {
+        return None;
+    };
+    if terms
+        .iter()
+        .any(|(_, t)| !all_indices(t).is_empty() || !is_affine(t))
+    {
+        return None;
+    }
+    let mut offset: Option<Expr> = None;
+    for (negative, term) in terms {
+        let span = term.span;
+        let wide = Expr {
+            kind: ExprKind::Cast(Box::new(term.clone())),
+            dtype: DType::I64,
+            span,
+        };
+        let term = if term.dtype == DType::I64 {
+            term.clone()
+        } else {
+            wide
+        };
+        let (function, args) = match (offset, negative) {
+            (None, false) => {
+                offset = Some(term);
+                continue;
+            }
+            (None, true) => (ScalarFn::NEG, vec![term]),
+            (Some(sum), false) => (ScalarFn::ADD, vec![sum, term]),
+            (Some(sum), true) => (ScalarFn::SUB, vec![sum, term]),
+        };
+        offset = Some(Expr {
+            kind: ExprKind::Call(function, args),
+            dtype: DType::I64,
+            span,
+        });
+    }
+    Some((index, offset))
+}
+
+/// The terms of a sum, each with whether it is subtracted.
+fn sum<'e>(e: &'e Expr, negative: bool, out: &mut Vec<(bool, &'e Expr)>) {
+    match &e.kind {
+        ExprKind::Call(ScalarFn::ADD, args) => args.iter().for_each(|a| sum(a, negative, out)),
+        ExprKind::Call(ScalarFn::SUB, args) => {
+            sum(&args[0], negative, out);
+            sum(&args[1], !negative, out);
+        }
+        ExprKind::Call(ScalarFn::NEG, args) => sum(&args[0], !negative, out),
+        _ => out.push((negative, e)),
+    }
+}
+
+fn all_indices(e: &Expr) -> Vec<IndexId> {
+    let mut found = match e.kind {
+        ExprKind::Index(id) => vec![id],
+        _ => Vec::new(),
+    };
+    found.extend(e.children().into_iter().flat_map(all_indices));
+    found
+}
+
+fn mentions(e: &Expr, id: IndexId) -> bool {
+    all_indices(e).contains(&id)
+}
+
+fn has_data(e: &Expr) -> bool {
+    matches!(e.kind, ExprKind::Read(_) | ExprKind::Host(_))
+        || e.children().into_iter().any(has_data)
+}
+
+/// Sums and multiples of indices, dims, literals, host values and integers of rank 0.
+fn is_affine(e: &Expr) -> bool {
+    let free = |e: &Expr| all_indices(e).is_empty();
+    match &e.kind {
+        ExprKind::Lit(_) | ExprKind::Host(_) | ExprKind::Index(_) | ExprKind::Dim(_) => true,
+        ExprKind::Read(read) => read.subs.is_empty(),
+        ExprKind::Cast(inner) => inner.dtype.is_int() && is_affine(inner),
+        ExprKind::Call(f, args) => {
+            let linear = match *f {
+                ScalarFn::ADD | ScalarFn::SUB | ScalarFn::NEG => true,
+                ScalarFn::MUL => args.iter().filter(|a| !free(a)).count() < 2,
+                ScalarFn::DIV | ScalarFn::REM => free(e),
+                _ => false,
+            };
+            linear && args.iter().all(is_affine)
+        }
+        ExprKind::If(..) | ExprKind::Reduce(_) | ExprKind::Tuple(_) | ExprKind::Arg(_) => false,
+    }
+}
+
+/// Where a state is in the caller: the same variable, and fields of which one contains the other?
+pub(super) fn overlap(a: &Place, b: &Place) -> bool {
+    a.var == b.var && a.fields.iter().zip(&b.fields).all(|(x, y)| x == y)
+}
