@@ -9,14 +9,8 @@ use crate::case::{
     Case, errors, files, marks, places, read, stem, underlined, without_marks, write,
 };
 
-/// Codes that no program text reaches: what they report is found when a program is run, or belongs
-/// to a part of the language that is not there yet.
-const UNREACHED: [Code; 4] = [
-    Code::Bind,
-    Code::ParamRole,
-    Code::StoreTarget,
-    Code::StoreNotInjective,
-];
+/// Codes that no program text reaches: what they report is found when a program is run.
+const UNREACHED: [Code; 1] = [Code::Bind];
 
 fn rendered(source: &str, errors: &[Diag]) -> String {
     // Programs end before what is said of them, so the lines are those of the file's case.

@@ -550,7 +550,7 @@ impl BodyCx<'_> {
                     );
                     let root = place.map(|p| &self.vars[p.var.at()]);
                     let fix = root.filter(|v| v.role == Some(ParamRole::Data)).map(|v| {
-                        Fix::before(v.span, "#[state] ", "declare it as {} parameter here too")
+                        Fix::before(v.span, "#[state] ", "declare it as a {} parameter here too")
                     });
                     let help = "only a `#[state]` parameter can be given here";
                     match fix {

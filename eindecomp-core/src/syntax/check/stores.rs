@@ -129,7 +129,7 @@ impl BodyCx<'_> {
             return Some(diag.fix(Fix::before(
                 var.span,
                 "#[state] ",
-                "declare it as {} parameter",
+                "declare it as a {} parameter",
             )));
         }
         let names = subs.iter().all(|sub| match &sub.kind {
