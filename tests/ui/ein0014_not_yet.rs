@@ -1,18 +1,24 @@
-/// A kernel.
+/// Arithmetic in a merged read.
 mod first {
     use eindecomp::ein;
 
     ein! {
-        extern fn g<dim N>(a: f32[N]) -> f32[N] splits(N);
+        fn f<dim H, dim E>(x: f32[H * E]) -> f32[H, E] {
+            let y[h in H, e in E] = x[(h + 0, e)];
+            y
+        }
     }
 }
 
-/// A kernel of two tensors.
+/// A multiple in a merged read.
 mod second {
     use eindecomp::ein;
 
     ein! {
-        extern fn g<dim N>(a: f32[N], b: f32[N]) -> f32[N] splits(N);
+        fn f<dim H, dim E>(x: f32[2 * H * E]) -> f32[H, E] {
+            let y[h in H, e in E] = x[(2 * h, e)];
+            y
+        }
     }
 }
 

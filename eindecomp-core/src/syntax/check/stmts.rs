@@ -7,7 +7,7 @@ use super::body::BodyCx;
 use super::expr::StmtCx;
 use super::prove::Equality;
 use super::tree::{Index, IndexId, LoopVar, ParamRole, Statement, Stmt, TensorType, Type, VarId};
-use super::types::{element_type, extent, not_yet, too_long};
+use super::types::{element_type, extent, too_long};
 use super::{extents, ranges, unbound};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::{
