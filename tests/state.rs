@@ -131,7 +131,7 @@ fn cache_step(seed: u64, pos: i64, shape: &[usize]) -> Inputs {
 fn a_store_stays_for_the_next_run() {
     let steps: Vec<Inputs> = [0, 2, 5, 1, 6]
         .into_iter()
-        .map(|pos| cache_step(pos.unsigned_abs() + 1, pos, &[2, 2, 4]))
+        .map(|pos: i64| cache_step(pos.unsigned_abs() + 1, pos, &[2, 2, 4]))
         .collect();
     check(CACHE, &[("B", 2), ("C", 8), ("S", 2), ("E", 4)], &steps);
 }
@@ -158,7 +158,7 @@ const RING: &str =
 fn a_ring_goes_round() {
     let steps: Vec<Inputs> = [0, 3, 6, 9, -2, 1_000_000_007]
         .into_iter()
-        .map(|pos| cache_step(pos.unsigned_abs() + 3, pos, &[3, 4]))
+        .map(|pos: i64| cache_step(pos.unsigned_abs() + 3, pos, &[3, 4]))
         .collect();
     check(RING, &[("C", 5), ("S", 3), ("E", 4)], &steps);
 }
@@ -180,7 +180,7 @@ const VERSIONS: &str = "fn f<dim C, dim S, dim E>(x: f32[S, E], pos: i64, #[stat
 fn versions_are_values() {
     let steps: Vec<Inputs> = [0, 3, 1]
         .into_iter()
-        .map(|pos| cache_step(pos.unsigned_abs() + 5, pos, &[2, 4]))
+        .map(|pos: i64| cache_step(pos.unsigned_abs() + 5, pos, &[2, 4]))
         .collect();
     check(VERSIONS, &[("C", 5), ("S", 2), ("E", 4)], &steps);
 }
