@@ -189,7 +189,7 @@ impl Lower<'_, '_> {
                 ExprKind::Index(index) => Some(index),
                 _ => None,
             },
-            Sub::Merged(..) => None,
+            Sub::Merged(..) | Sub::Mixed(_) => None,
         };
         let order = read.subs.iter().map(index).collect::<Option<Vec<_>>>()?;
         // Of the same extents: what is only equal by a clause has a statement of its own.

@@ -81,7 +81,7 @@ impl BodyCx<'_> {
         let axes = read.place.ty.tensor()?.axes.clone();
         let values = read.subs.into_iter().map(|sub| match sub {
             Sub::Expr(e) => Some(e),
-            Sub::Merged(..) => None,
+            Sub::Merged(..) | Sub::Mixed(_) => None,
         });
         let positions: Option<Vec<Position>> = values
             .zip(subs)

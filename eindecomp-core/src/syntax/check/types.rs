@@ -17,11 +17,6 @@ use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::{SOFTMAX_SUM, are, count, nearest};
 use crate::syntax::token::Span;
 
-/// The refusal of a part of the language that is not there yet.
-pub(super) fn not_yet(span: Span, what: &str) -> Diag {
-    Diag::new(Code::NotYet, span, format!("{what} is not supported yet"))
-}
-
 /// A `..` without its dim, or where none can stand.
 pub(super) fn no_rest(span: Span, text: &str) -> Diag {
     let name = text.trim_start_matches("..").to_uppercase();
