@@ -8,6 +8,7 @@ mod support;
 mod aggregations;
 mod attention;
 mod convolution;
+mod decoding;
 mod experts;
 mod layers;
 mod paths;
