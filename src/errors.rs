@@ -33,7 +33,6 @@ pages! {
     EIN0011 CallExtent,
     EIN0012 Bind,
     EIN0013 Syntax,
-    EIN0014 NotYet,
     EIN0015 ResultType,
     EIN0016 CallAnnotation,
     EIN0017 CarriedType,

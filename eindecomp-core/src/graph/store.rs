@@ -116,6 +116,9 @@ impl Window {
     }
 }
 
+/// Half-open ranges of positions in one axis.
+pub type Ranges = Vec<(usize, usize)>;
+
 impl Store {
     /// Per axis the ranges of positions that are written, for the values `of` the operands of rank
     /// 0; none if nothing is.
@@ -126,7 +129,7 @@ impl Store {
         &self,
         shape: &[usize],
         of: &dyn Fn(usize) -> i64,
-    ) -> Result<Option<Vec<Vec<(usize, usize)>>>, Outside> {
+    ) -> Result<Option<Vec<Ranges>>, Outside> {
         let lengths: Vec<Option<i64>> = self
             .windows
             .iter()

@@ -43,7 +43,6 @@ codes! {
     11 CallExtent "an argument's axis disagrees with the block's",
     12 Bind "the inputs' sizes do not fit the program",
     13 Syntax "the program is not well formed",
-    14 NotYet "this part of the language is not supported yet",
     15 ResultType "a result does not have the declared type",
     16 CallAnnotation "the annotation of a call disagrees with the block called",
     17 CarriedType "a loop-carried tensor changes its type",
@@ -251,9 +250,8 @@ mod tests {
 
     #[test]
     fn codes_are_numbered_once_and_in_order() {
-        for (index, code) in Code::ALL.iter().enumerate() {
-            assert_eq!(code.to_string(), format!("EIN{:04}", index + 1));
-        }
+        assert!(Code::ALL.windows(2).all(|w| (w[0] as u16) < w[1] as u16));
+        assert_eq!(Code::ALL[0].to_string(), "EIN0001");
     }
 
     #[test]

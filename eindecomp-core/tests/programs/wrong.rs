@@ -9,9 +9,8 @@ use crate::case::{
     Case, errors, files, marks, places, read, stem, underlined, without_marks, write,
 };
 
-/// Codes that no program text reaches: what they report is found when a program is run, or was a part
-/// of the language that is there by now.
-const UNREACHED: [Code; 2] = [Code::Bind, Code::NotYet];
+/// Codes that no program text reaches: what they report is found when a program is run.
+const UNREACHED: [Code; 1] = [Code::Bind];
 
 fn rendered(source: &str, errors: &[Diag]) -> String {
     // Programs end before what is said of them, so the lines are those of the file's case.

@@ -513,7 +513,7 @@ impl Writer<'_> {
             return self.word(&["x", "i", "1.0", "2", "N", "s"]);
         }
         match self.choose(16) {
-            0 | 1 | 2 | 3 => self.access(deep - 1),
+            0..=3 => self.access(deep - 1),
             4 => self.word(&[
                 "1.0", "0.5", "2", "- inf", "nan", "true", "x", "s", "N", "i", "H",
             ]),

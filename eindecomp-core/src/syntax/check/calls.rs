@@ -51,7 +51,7 @@ impl BodyCx<'_> {
         if !local && !other && ty.is_none() {
             let elsewhere = path.as_ident().is_none();
             let lost = self.items.declared.lost.contains(&*name);
-            if !lost && !(elsewhere && self.items.declared.others.is_open()) {
+            if !(lost || elsewhere && self.items.declared.others.is_open()) {
                 self.errors.push(self.unknown_block(path));
             }
             return None;

@@ -407,10 +407,7 @@ impl Walk<'_, '_> {
                 let residual = residual.as_ref()?;
                 let known = residual.as_const().is_some();
                 // What is no plain inequality of sizes is hardly what is meant.
-                let plain = |(atoms, _): (&[Atom], i64)| match atoms {
-                    [] | [Atom::Sym(_)] => true,
-                    _ => false,
-                };
+                let plain = |(atoms, _): (&[Atom], i64)| matches!(atoms, [] | [Atom::Sym(_)]);
                 let plain = residual.terms().all(plain);
                 (plain && !known && !never(&residual)).then(|| sides(residual))
             })

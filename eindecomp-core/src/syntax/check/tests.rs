@@ -115,7 +115,7 @@ fn deep_programs_do_not_exhaust_the_stack() {
 fn polynomials_that_blow_up_are_refused_in_time() {
     let dims: Vec<String> = (0..20).map(|n| format!("D{n}")).collect();
     let sum = format!("({})", dims.join(" + "));
-    let product = vec![&*sum; 12].join(" * ");
+    let product = [&*sum; 12].join(" * ");
     let generics: Vec<String> = dims.iter().map(|d| format!("dim {d}")).collect();
     let generics = generics.join(", ");
     let written = format!("fn f<{generics}>(x: f32[{product}]) -> f32 {{ let y[] = 1.0; y }}");

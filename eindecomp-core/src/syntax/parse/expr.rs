@@ -253,10 +253,9 @@ impl Parser {
             Some(Tok::Literal(_)) => true,
             Some(Tok::Ident(word)) if **word == *"if" => true,
             Some(Tok::Ident(_)) => {
-                self.is_name_at(after)
-                    && !ends(after + 1)
-                    && !(self.is_at(after + 1, ",") && ends(after + 2))
-                    && !self.is_at(after + 1, "=")
+                let next = after + 1;
+                let result = ends(next) || self.is_at(next, ",") && ends(next + 1);
+                self.is_name_at(after) && !result && !self.is_at(next, "=")
             }
             _ => false,
         }
