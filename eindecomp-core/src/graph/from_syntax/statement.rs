@@ -509,8 +509,10 @@ impl Lower<'_, '_> {
         free(&reduce.body, &mut used);
         reduce.filter.iter().for_each(|f| free(f, &mut used));
         guards.iter().for_each(|g| free(&g.cond, &mut used));
-        // An index of a fold that is read twice is there twice.
+        // In a condition around itself, the reduction's own indices are those of the vertex. An index
+        // of a fold that is read twice is there twice.
         let indices = vertex.indices.iter().copied();
+        let indices = indices.filter(|i| !reduce.indices.contains(i));
         let out: Vec<IndexId> = indices.filter(|i| used.remove(i)).collect();
         cx.parts += 1;
         let name = format!("{}.{}{}", cx.name, reduce.agg, cx.parts).into();

@@ -397,3 +397,17 @@ fn conditions_on_consts_are_checked_when_the_graph_is_built() {
 }
 
 mod records;
+
+#[test]
+fn a_guarded_reduction_may_stand_in_its_own_condition() {
+    let source = "fn larger(x, y) = if x > y { x } else { y };
+        fn f<dim N>(x: f64[N]) -> f64 {
+            let s[] = if (x[0] else 0.0) < 99.0 { larger(sum[i where (if i >= 1 { x[i - 1] } else { 0.0 }) < 3.0] x[i], 1.0) } else { 0.0 };
+            s
+        }";
+    let graph = graph(source, "f", &[]);
+    let of = |x: &[f64]| values(&graph, &[("N", 3)], &[("x", x)]);
+    assert_eq!(of(&[2.0, 3.0, 9.0]), [[5.0]]);
+    assert_eq!(of(&[-2.0, 1.0, 9.0]), [[8.0]]);
+    assert_eq!(of(&[-2.0, 1.0, -9.0]), [[1.0]]);
+}
