@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use eindecomp_core::ein::{DType, Value};
+use eindecomp_core::ein::{DType, Dim, Value};
 use eindecomp_core::graph::from_syntax::{
     Arg, Consts, Context, Foreign, Hosts, LowerError, append_block, block_graph_with,
 };
@@ -157,14 +157,15 @@ impl Source {
         ModelGraph::new(graph.map_err(Error::Source))
     }
 
-    /// Appends a block to the graph of its arguments and gives its results. Mistakes are recorded
-    /// at the caller's place; then, as after an earlier one, there are no results.
+    /// Appends a block to the graph of its arguments and gives its results; `dims` are those that
+    /// the arguments do not determine. Mistakes are recorded at the caller's place; then, as after an earlier one, there are no results.
     #[track_caller]
     pub fn call<const N: usize>(
         &self,
         block: &str,
         context: Args<'_>,
         args: &[Arg],
+        dims: &[(&str, Dim)],
     ) -> [Option<NodeId>; N] {
         let Arguments {
             graph,
@@ -175,7 +176,7 @@ impl Source {
             return [None; N];
         }
         let results = graph.build(|builder| match errors.is_empty() {
-            true => self.append(block, "", Stack::new(), builder, args),
+            true => self.append(block, "", Stack::new(), builder, args, dims),
             false => Err(errors),
         });
         let mut results = results.into_iter().flatten();
@@ -190,6 +191,7 @@ impl Source {
         mut stack: Stack,
         builder: &mut GraphBuilder,
         args: &[Arg],
+        dims: &[(&str, Dim)],
     ) -> Result<Vec<NodeId>, Vec<String>> {
         let frame = (std::ptr::from_ref(self), block.into());
         if stack.contains(&frame) {
@@ -212,7 +214,8 @@ impl Source {
             foreign: &mut calls,
             prefix,
         };
-        let dims = BTreeMap::new();
+        let dims = dims.iter().map(|(name, dim)| ((*name).into(), dim.clone()));
+        let dims = dims.collect();
         append_block(&read.checked, block, &mut context, builder, args, &dims).map_err(texts)
     }
 }
@@ -237,7 +240,7 @@ impl Foreign for Calls<'_> {
             return Err(vec![LowerError::NoBlock(path.into())]);
         };
         let source = (other.source)();
-        let made = source.append(other.name, prefix, self.stack.clone(), builder, args);
+        let made = source.append(other.name, prefix, self.stack.clone(), builder, args, &[]);
         made.map_err(|errors| errors.into_iter().map(LowerError::Other).collect())
     }
 }

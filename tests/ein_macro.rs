@@ -36,6 +36,18 @@ ein! {
         y
     }
 
+    /// 0, 1, 2, …
+    pub fn ramp<dim N>() -> f32[N] {
+        let r[i in N] = i as f32;
+        r
+    }
+
+    /// `x`, and zeros behind it.
+    pub fn padded<dim N, dim M>(x: f32[N]) -> f32[M] {
+        let y[i in M] = (x[0 + i] else 0.0);
+        y
+    }
+
     /// One layer.
     pub struct Layer<dim D, dim F> {
         /// Widens.
@@ -106,6 +118,19 @@ fn graphs_have_named_inputs_and_outputs() {
     insta::assert_snapshot!("softmax", graph_text(softmax::graph()));
     insta::assert_snapshot!("model", graph_text(model::graph()));
     insta::assert_snapshot!("lookup", graph_text(lookup::graph()));
+}
+
+#[test]
+fn dims_that_no_argument_determines_are_given() {
+    let g = Graph::new();
+    let n = eindecomp::Dim::sym("N");
+    let ramp = ramp(&g, n.clone());
+    let x = g.input::<f32, 1>("x", [n]);
+    g.output("y", padded(eindecomp::Dim::from(7), x));
+    g.output("ramp", ramp);
+    let text = g.finish().unwrap().to_string();
+    assert!(text.contains("-> f32[i=N]"), "{text}");
+    assert!(text.contains("-> f32[i=7]"), "{text}");
 }
 
 #[test]

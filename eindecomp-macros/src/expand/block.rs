@@ -244,6 +244,26 @@ fn hidden_module(signature: &Signature, inside: &TokenStream) -> TokenStream {
     }
 }
 
+/// The dims in no type of a parameter, which callers from Rust give, and what they are called there.
+fn free_dims(block: &Block) -> Vec<(&ast::Ident, String)> {
+    let types: Vec<String> = block.params.iter().map(|p| p.ty.to_string()).collect();
+    let word = |c: char| !(c.is_alphanumeric() || c == '_');
+    let determined = |name: &str| types.iter().any(|ty| ty.split(word).any(|w| w == name));
+    let dims = block.generics.iter().filter_map(|generic| match generic {
+        Generic::Dim(name) => Some(name),
+        _ => None,
+    });
+    let free = dims.filter(|name| !determined(name.as_str()));
+    free.map(|name| {
+        let lower = name.as_str().to_lowercase();
+        match block.params.iter().any(|p| p.name.as_str() == lower) {
+            true => (name, format!("dim_{lower}")),
+            false => (name, lower),
+        }
+    })
+    .collect()
+}
+
 /// The function that appends the block to the graph of its arguments.
 fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
     let Signature {
@@ -279,6 +299,14 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
         Some(local!(#name #rest .graph()))
     });
     let whole = !holes && results.is_some();
+    let dims = free_dims(block);
+    let (dim_idents, dim_texts): (Vec<Ident>, Vec<&str>) = (dims.iter())
+        .map(|(name, ident)| (rust::word(ident, source.ends(name.span).0), name.as_str()))
+        .unzip();
+    let dim_params = dim_idents.iter().filter(|_| whole);
+    let dim_params =
+        dim_params.map(|dim| local!(#dim: impl #e::__private::core::convert::Into<#e::Dim>,));
+    let dim_params: TokenStream = dim_params.collect();
     let graph_param = (whole && graph.is_none()).then(|| local!(graph: &'g #e::Graph,));
     let graph = graph.unwrap_or_else(|| local!(graph));
     let give = params.iter().map(|param| {
@@ -313,7 +341,10 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
                 let graph = #graph;
                 let mut args = #e::__private::Args::new(graph);
                 let given = [#(#give),*];
-                let [#(#nodes),*] = #program.call(#text, args, &given);
+                let [#(#nodes),*] = #program.call(
+                    #text, args, &given,
+                    &[#((#dim_texts, #e::__private::core::convert::Into::into(#dim_idents))),*]
+                );
             };
             let values = nodes
                 .iter()
@@ -336,7 +367,7 @@ fn function(cx: &Context, block: &Block, signature: &Signature) -> TokenStream {
             dead_code, non_snake_case, unused_variables,
             clippy::too_many_arguments, clippy::type_complexity
         )]
-        #vis #keyword #name<'g #(, #dtypes)* #unknown #(, const #ranks: #e::__private::core::primitive::usize)*>(#graph_param #(#list),*) -> #ret { #body }
+        #vis #keyword #name<'g #(, #dtypes)* #unknown #(, const #ranks: #e::__private::core::primitive::usize)*>(#graph_param #dim_params #(#list),*) -> #ret { #body }
     }
 }
 
