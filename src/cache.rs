@@ -224,11 +224,9 @@ mod tests {
     use eindecomp_core::graph::EinGraph;
     use eindecomp_core::plan::plan;
     use tempfile::tempdir;
-    use tracing::field::{Field, Visit};
-    use tracing::span::{Attributes, Id, Record};
-    use tracing::{Event, Metadata, Subscriber};
 
     use super::*;
+    use crate::seen::seen;
 
     fn graph() -> BoundGraph {
         let text = r#"eingraph {
@@ -256,33 +254,9 @@ mod tests {
 
     /// The messages of events while `f` runs.
     fn events<T>(f: impl FnOnce() -> T) -> (T, Vec<String>) {
-        #[derive(Clone, Default)]
-        struct Messages(Arc<Mutex<Vec<String>>>);
-        impl Visit for Messages {
-            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-                if field.name() == "message" {
-                    self.0.lock().unwrap().push(format!("{value:?}"));
-                }
-            }
-        }
-        impl Subscriber for Messages {
-            fn enabled(&self, _: &Metadata<'_>) -> bool {
-                true
-            }
-            fn new_span(&self, _: &Attributes<'_>) -> Id {
-                Id::from_u64(1)
-            }
-            fn record(&self, _: &Id, _: &Record<'_>) {}
-            fn record_follows_from(&self, _: &Id, _: &Id) {}
-            fn event(&self, event: &Event<'_>) {
-                event.record(&mut self.clone());
-            }
-            fn enter(&self, _: &Id) {}
-            fn exit(&self, _: &Id) {}
-        }
-        let messages = Messages::default();
-        let result = tracing::subscriber::with_default(messages.clone(), f);
-        let messages = messages.0.lock().unwrap().clone();
+        let (result, seen) = seen(f);
+        let seen = seen.into_iter().map(|(_, text)| text);
+        let messages = seen.filter(|text| text.starts_with("plan cache")).collect();
         (result, messages)
     }
 

@@ -10,6 +10,9 @@ mod handle;
 mod message;
 mod model;
 mod program;
+#[cfg(test)]
+#[path = "../tests/support/seen.rs"]
+mod seen;
 mod session;
 mod solve;
 mod source;

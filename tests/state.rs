@@ -303,28 +303,11 @@ fn plain<dim B, dim S, dim D, dim N, dim G, dim E, dim F, dim P>(
 
 /// How many `plan` spans are opened while `f` runs on this thread.
 fn plans<T>(f: impl FnOnce() -> T) -> (T, usize) {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use tracing::span::{Attributes, Id, Record};
-    #[derive(Clone, Default)]
-    struct Count(Arc<AtomicUsize>);
-    impl tracing::Subscriber for Count {
-        fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {
-            true
-        }
-        fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-            let plan = attributes.metadata().name() == "plan";
-            self.0.fetch_add(usize::from(plan), Ordering::Relaxed);
-            Id::from_u64(1)
-        }
-        fn record(&self, _: &Id, _: &Record<'_>) {}
-        fn record_follows_from(&self, _: &Id, _: &Id) {}
-        fn event(&self, _: &tracing::Event<'_>) {}
-        fn enter(&self, _: &Id) {}
-        fn exit(&self, _: &Id) {}
-    }
-    let count = Count::default();
-    let result = tracing::subscriber::with_default(count.clone(), f);
-    (result, count.0.load(Ordering::Relaxed))
+    let (result, seen) = support::seen::seen(f);
+    (
+        result,
+        seen.iter().filter(|(_, name)| name == "plan").count(),
+    )
 }
 
 /// The weights' values are small fractions.

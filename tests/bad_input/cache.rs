@@ -2,38 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use eindecomp::{Cluster, PlanOrigin, Session};
 use tempfile::{TempDir, tempdir};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Level, Metadata, Subscriber};
+use tracing::Level;
 
 use crate::support::config;
+use crate::support::seen::seen;
 use crate::{dims, loaded, named, ramp, within};
-
-/// Counts warnings.
-#[derive(Clone, Default)]
-struct Warnings(Arc<AtomicUsize>);
-
-impl Subscriber for Warnings {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-    fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
-    }
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, event: &Event<'_>) {
-        if *event.metadata().level() == Level::WARN {
-            self.0.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
 
 fn session(folder: &Path, devices: u32) -> Session {
     Session::builder()
@@ -46,8 +22,7 @@ fn session(folder: &Path, devices: u32) -> Session {
 
 /// Compiles and runs: where the plan came from, and the number of warnings. Results are checked.
 fn run(folder: &Path, devices: u32) -> (PlanOrigin, usize) {
-    let warnings = Warnings::default();
-    let (origin, got) = tracing::subscriber::with_default(warnings.clone(), || {
+    let ((origin, got), seen) = seen(|| {
         let mut program = loaded(&session(folder, devices));
         let origin = program.report().origin;
         (origin, program.run(&named([("x", ramp(&[2, 3]))])).unwrap())
@@ -55,7 +30,8 @@ fn run(folder: &Path, devices: u32) -> (PlanOrigin, usize) {
     #[rustfmt::skip]
     let want = crate::f32s(&[2, 4], [10.0, 8.0, 1.0, 4.0, 16.0, 3.0, 10.0, 17.0]);
     assert_eq!(got["y"], want);
-    (origin, warnings.0.load(Ordering::Relaxed))
+    let warnings = seen.iter().filter(|(level, _)| *level == Level::WARN);
+    (origin, warnings.count())
 }
 
 /// The name and content of the entry for so many devices.

@@ -5,6 +5,8 @@
 #[path = "../support/models.rs"]
 mod files;
 mod on_devices;
+#[path = "../support/seen.rs"]
+mod seen;
 mod sessions;
 
 #[path = "../../examples/reaction_mapper/bracket.rs"]

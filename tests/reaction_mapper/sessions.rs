@@ -1,53 +1,22 @@
 //! The model in sessions: plans found on disk, inputs of other dims, outputs used again.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 
 use eindecomp::{Cluster, PlanOrigin, Session};
 use tempfile::tempdir;
-use tracing::field::{Field, Visit};
-use tracing::span::{Attributes, Id, Record};
-use tracing::{Event, Metadata, Subscriber};
 
 use super::model::albert;
 use super::on_devices::{WEIGHTS, inputs};
-
-/// Names of spans and messages of events, in order.
-#[derive(Clone, Default)]
-struct Seen(Arc<Mutex<Vec<String>>>);
-
-impl Visit for Seen {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if field.name() == "message" {
-            self.0.lock().unwrap().push(format!("{value:?}"));
-        }
-    }
-}
-
-impl Subscriber for Seen {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-    fn new_span(&self, span: &Attributes<'_>) -> Id {
-        self.0.lock().unwrap().push(span.metadata().name().into());
-        Id::from_u64(1)
-    }
-    fn record(&self, _: &Id, _: &Record<'_>) {}
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-    fn event(&self, event: &Event<'_>) {
-        event.record(&mut self.clone());
-    }
-    fn enter(&self, _: &Id) {}
-    fn exit(&self, _: &Id) {}
-}
+use super::seen::seen;
 
 /// What `f` gives, and what it says of plans.
 fn plans_seen<T>(f: impl FnOnce() -> T) -> (T, Vec<String>) {
-    let seen = Seen::default();
-    let result = tracing::subscriber::with_default(seen.clone(), f);
-    let mut seen = std::mem::take(&mut *seen.0.lock().unwrap());
-    seen.retain(|name| name.starts_with("plan"));
-    (result, seen)
+    let (result, seen) = seen(f);
+    let seen = seen.into_iter().map(|(_, text)| text);
+    (
+        result,
+        seen.filter(|text| text.starts_with("plan")).collect(),
+    )
 }
 
 const MADE: [&str; 2] = ["plan cache miss", "plan"];

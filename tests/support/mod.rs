@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod run;
+pub mod seen;
 
 use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::reference::RefTensor;
