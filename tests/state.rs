@@ -185,6 +185,63 @@ fn versions_are_values() {
     check(VERSIONS, &[("C", 5), ("S", 2), ("E", 4)], &steps);
 }
 
+/// Steps of the same shapes: `x` and a position.
+fn steps(shape: &[usize], positions: &[i64]) -> Vec<Inputs> {
+    let step = |&pos: &i64| cache_step(pos.unsigned_abs() + 11, pos, shape);
+    positions.iter().map(step).collect()
+}
+
+/// What is stored comes from elements beside those that it is stored into: nothing may be
+/// overwritten before it is read.
+#[test]
+fn a_line_moves_by_one() {
+    let source = "fn f<dim N>(x: f32[1], pos: i64, #[state] line: f32[N]) -> (f32, f32[N]) {
+        line[i] = if i >= 1 { line[i - 1] } else { x[0] };
+        line[i] = line[i] + pos as f32;
+        let y[] = sum[i] line[i] * line[i];
+        (y, line)
+    }";
+    check(source, &[("N", 9)], &steps(&[1], &[1, 2, 0]));
+}
+
+#[test]
+fn constant_positions_diagonals_and_transposes() {
+    let source =
+        "fn f<dim N>(x: f32[N, N], pos: i64, #[state] s: f32[2, N, N]) -> f32[N] where N >= 1 {
+        s[0, i, j] = x[j, i];
+        s[1, i, i] = x[i, 0] + pos as f32;
+        let y[i] = sum[j] (s[0, i, j] + s[1, i, j]);
+        y
+    }";
+    check(source, &[("N", 5)], &steps(&[5, 5], &[3, 1]));
+}
+
+#[test]
+fn states_of_structs_and_arrays_go_through_calls_and_loops() {
+    let source = "struct Cache<dim C> { k: f32[C, 2], v: f32[C, 2] }
+        fn put<dim C>(#[state] k: f32[C, 2], x: f32[2], pos: i64) -> f32[2] {
+            k[pos, e] = x[e];
+            let y[e] = sum[c] k[c, e];
+            y
+        }
+        fn layer<dim C>(#[state] c: Cache<C>, x: f32[2], pos: i64) -> f32[2] {
+            let k = put(c.k, x, pos);
+            c.v[pos, e] = 1.0 - x[e];
+            let y[e] = k[e] + sum[t] c.k[t, e] * c.v[t, e];
+            y
+        }
+        fn f<dim C>(x: f32[2], pos: i64, #[state] a: [Cache<C>; 2], #[state] b: [Cache<C>; 2]) -> f32[2] {
+            let mut x = x;
+            for (c, d) in (a, b) {
+                x = layer(c, x, pos);
+                let y = put(d.k, x, pos);
+                d.v[pos, e] = y[e];
+            }
+            x
+        }";
+    check(source, &[("C", 4)], &steps(&[2], &[3, 0, 3]));
+}
+
 proptest! {
     #![proptest_config(support::config(60))]
 
