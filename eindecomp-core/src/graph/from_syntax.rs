@@ -22,8 +22,8 @@ use super::{Clause, Cmp, EinGraph, GraphBuilder, GraphError, NodeId, Role};
 use crate::ein::{DType, Dim, EinSum, EinSumSpec, Value};
 use crate::syntax::ast::CmpOp;
 use crate::syntax::check::{
-    Argument, Block, Call, Callee, Checked, Expr, ExprKind, ForeignCall, LoopVar, Param, ParamRole,
-    Place, Stmt, Type, VarId,
+    Argument, Block, Call, Callee, Checked, Expr, ExprKind, ForeignCall, LoopVar, MAX_LENGTH,
+    Param, ParamRole, Place, Stmt, Type, VarId,
 };
 use crate::syntax::{Diag, check, parse_text};
 
@@ -299,8 +299,6 @@ fn find<'p>(program: &'p Checked, name: &str) -> Result<&'p Block, Vec<LowerErro
     found.ok_or_else(|| vec![LowerError::NoBlock(name.into())])
 }
 
-/// Elements of an array, and rounds of a loop.
-const MAX_LENGTH: i64 = 1 << 12;
 /// Statements of a program, blocks inlined and loops unrolled.
 const MAX_STEPS: usize = 1 << 20;
 

@@ -7,8 +7,8 @@ use super::instance::{Instances, is_generic};
 use super::kernels;
 use super::prove::{Equality, Facts};
 use super::tree::{
-    Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, StructType, Type,
-    Var, VarId, Warning,
+    Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, Type, Var, VarId,
+    Warning,
 };
 use super::types::{Declared, DimScope, one_more, reserved, resolve};
 use crate::ein::Dim;
@@ -399,10 +399,9 @@ impl BodyCx<'_> {
         Some(Place { var, fields, ty })
     }
 
-    /// A struct of another program that is not known yet?
+    /// A struct of another program that is not known yet, or one with errors of its own?
     fn is_unseen(&self, ty: &Type) -> bool {
-        let of_another = |s: &StructType| self.items.checked.structure(&s.name).is_none();
-        matches!(ty, Type::Struct(s) if of_another(s) && !self.items.declared.structs.contains_key(&*s.name))
+        matches!(ty, Type::Struct(s) if self.items.checked.structure(&s.name).is_none())
     }
 
     fn no_field(&self, ty: &Type, field: &Ident) -> Diag {

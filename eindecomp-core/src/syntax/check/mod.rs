@@ -7,8 +7,8 @@
 //! * `types`: extents as polynomials, structs, signatures; `scalars`: scalar functions;
 //! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
 //! * `kernels`: `extern fn`;
-//! * `body`: the variables of a block; `stmts`: its statements; `stores`: those into state; `calls`:
-//!   blocks calling blocks;
+//! * `body`: the variables of a block; `stmts`: its statements; `stores`: those into state;
+//! * `calls`: blocks calling blocks; `arguments`: what they are called with;
 //! * `expr`, `ops`, `access`, `reduce`: expressions; `dtype`: their element types;
 //! * `aggs`: aggregations over records;
 //! * `extents`: what indices run over; `ranges`: accesses in bounds; `prove`: the facts for both;
@@ -16,6 +16,7 @@
 
 mod access;
 mod aggs;
+mod arguments;
 mod body;
 mod calls;
 mod dtype;
@@ -41,7 +42,7 @@ mod walk;
 #[cfg(feature = "plan")]
 pub(crate) use aggs::softmax_sum;
 #[cfg(feature = "plan")]
-pub(crate) use calls::solve_linear;
+pub(crate) use arguments::solve_linear;
 pub use mentions::{Mentions, Paths};
 pub use others::{Others, Signature};
 pub use tree::*;

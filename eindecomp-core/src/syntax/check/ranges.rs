@@ -454,12 +454,12 @@ impl Walk<'_, '_> {
         Some(Fix { help, edits })
     }
 
-    /// The range of an index with which the position `at`, which is `over` past the last element,
-    /// would stay inside.
+    /// The range of an index, of one on the left first, with which the position `at`, which is `over`
+    /// past the last element, would stay inside.
     fn shorter(&self, at: &Dim, over: &Dim) -> Option<String> {
         let over = over.as_const().filter(|n| *n >= 0)? + 1;
-        let declared = self.active.iter().map(|id| &self.indices[id.at()]);
-        let index = declared.rev().find(|index| {
+        let mut declared = self.active.iter().map(|id| &self.indices[id.at()]);
+        let index = declared.find(|index| {
             let rest = at - &Dim::sym(index.name.clone());
             let alone = !rest.symbols().contains(&index.name);
             alone && index.extent.as_const().is_none()

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use super::body::BodyCx;
 use super::expr::StmtCx;
 use super::prove::Equality;
-use super::tree::{Index, IndexId, LoopVar, ParamRole, Statement, Stmt, TensorType, Type, VarId};
+use super::tree::{
+    Index, IndexId, LoopVar, MAX_LENGTH, ParamRole, Statement, Stmt, TensorType, Type, VarId,
+};
 use super::types::{element_type, extent, too_long};
 use super::{extents, ranges, unbound};
 use crate::ein::{DType, Dim};
@@ -418,6 +420,11 @@ impl BodyCx<'_> {
     fn over_range(&mut self, var: &Ident, low: &ast::Dim, high: &ast::Dim) -> Option<LoopVar> {
         let bounds = [low, high].map(|bound| {
             let value = self.dims.dim(bound, &mut self.errors)?;
+            if value.as_const().is_some_and(|n| n > MAX_LENGTH) {
+                let text = format!("a `for` is written out, so it runs to {MAX_LENGTH} at most");
+                self.errors.push(Diag::new(Code::Loop, bound.span, text));
+                return None;
+            }
             if value.as_const().is_some() || self.dims.only_consts(&value) {
                 return Some(value);
             }

@@ -411,6 +411,9 @@ pub enum Stmt {
     },
 }
 
+/// Elements of an array, and the last number of a loop, at most.
+pub const MAX_LENGTH: i64 = 1 << 12;
+
 /// What a loop runs over.
 #[derive(Clone, Debug)]
 pub enum LoopVar {

@@ -353,6 +353,12 @@ fn generic_dims(
     for generic in generics {
         match generic {
             Generic::Dim(name) => {
+                if name.as_str().starts_with(char::is_lowercase) {
+                    let text =
+                        format!("`{name}` is lower case, as indices are; dims are upper case");
+                    let help = format!("name it `{}`", name.as_str().to_uppercase());
+                    errors.push(Diag::new(Code::Syntax, name.span, text).help(help));
+                }
                 if names.add(name, "dim", errors) {
                     dims.push(name.name.clone());
                 }

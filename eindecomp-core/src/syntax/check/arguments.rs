@@ -1,0 +1,357 @@
+//! Arguments against parameters: kinds, dtypes and roles, and the callee's dims by their extents.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::body::BodyCx;
+use super::dtype::{fix, flex};
+use super::fixes::index_names;
+use super::instance;
+use super::prove::Equality;
+use super::stores::overlap;
+use super::tree::{Argument, Block, ParamRole, Place, Type};
+use super::types::too_long;
+use crate::ein::Dim;
+use crate::ein::dim::Atom;
+use crate::syntax::ast::{self, CmpOp, Ident};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::token::Span;
+
+impl BodyCx<'_> {
+    /// `#[state]` agrees between parameters and arguments, and no state is given twice.
+    pub(super) fn states(
+        &mut self,
+        callee: &Block,
+        made: &[(Argument, Type)],
+        args: &[ast::Expr],
+    ) -> Option<()> {
+        let name = instance::base(callee.name.as_str()).to_owned();
+        let mut given: Vec<&Place> = Vec::new();
+        for ((param, (argument, _)), text) in callee.params.iter().zip(made).zip(args) {
+            let place = match argument {
+                Argument::Place(place) => Some(place),
+                Argument::Value(_) => None,
+            };
+            let is_state = |p: &&Place| self.vars[p.var.at()].role == Some(ParamRole::State);
+            let state = place.filter(is_state);
+            let diag = |message: String| {
+                Diag::new(Code::ParamRole, text.span, message)
+                    .secondary(param.name.span, "declared here")
+            };
+            let diag = match (param.role == ParamRole::State, state) {
+                (false, None) => continue,
+                (true, Some(state)) => {
+                    let twice = given.iter().any(|other| overlap(state, other));
+                    given.push(state);
+                    if !twice {
+                        continue;
+                    }
+                    diag(format!("block `{name}` is given the state `{text}` twice"))
+                        .help("give each `#[state]` parameter a state of its own")
+                }
+                (true, None) => {
+                    let message = format!(
+                        "`{}` of block `{name}` is `#[state]`, but `{text}` is not",
+                        param.name
+                    );
+                    let root = place.map(|p| &self.vars[p.var.at()]);
+                    let fix = root.filter(|v| v.role == Some(ParamRole::Data)).map(|v| {
+                        Fix::before(v.span, "#[state] ", "declare it as a {} parameter here too")
+                    });
+                    let help = "only a `#[state]` parameter can be given here";
+                    match fix {
+                        Some(fix) => diag(message).fix(fix),
+                        None => diag(message).help(help),
+                    }
+                }
+                (false, Some(_)) => {
+                    let message = format!(
+                        "`{text}` is `#[state]`, but `{}` of block `{name}` is not",
+                        param.name
+                    );
+                    diag(message).help(format!("`let now = {text};` is its value at that point"))
+                }
+            };
+            self.errors.push(diag);
+            return None;
+        }
+        Some(())
+    }
+
+    /// Kind, dtype and rank of an argument; a literal takes the parameter's dtype.
+    pub(super) fn fit(
+        &mut self,
+        callee: &Block,
+        at: usize,
+        argument: &mut Argument,
+        ty: &mut Type,
+        text: &ast::Expr,
+    ) -> Option<()> {
+        let param = &callee.params[at];
+        if let (Argument::Value(value), Type::Tensor(wanted)) = (&mut *argument, &param.ty)
+            && flex(value).is_some()
+            && wanted.axes.is_empty()
+        {
+            fix(value, wanted.dtype, &mut self.errors)?;
+            *ty = param.ty.clone();
+        }
+        if param.role == ParamRole::Host && matches!(argument, Argument::Place(_)) {
+            let message = format!(
+                "`{}` of block `{}` is `#[host]`, so it takes a literal or host value",
+                param.name,
+                instance::base(callee.name.as_str())
+            );
+            let diag = Diag::new(Code::Argument, text.span, message)
+                .secondary(param.name.span, "declared here");
+            self.errors
+                .push(diag.help("a parameter of this block that is `#[host]` too is one"));
+            return None;
+        }
+        let local = self.is_local(instance::base(callee.name.as_str()));
+        if same_kind(&param.ty, ty, local) {
+            return Some(());
+        }
+        let message = format!(
+            "`{}` of block `{}` is `{}`, but this argument is `{ty}`",
+            param.name,
+            instance::base(callee.name.as_str()),
+            param.ty
+        );
+        let diag = Diag::new(Code::Argument, text.span, message)
+            .secondary(param.name.span, "declared here");
+        let help = match (&param.ty, &*ty) {
+            (Type::Tensor(wanted), Type::Tensor(given))
+                if wanted.axes.len() == given.axes.len() =>
+            {
+                let names = match given.axes.is_empty() {
+                    true => String::new(),
+                    false => format!("[{}]", index_names(&given.axes).join(", ")),
+                };
+                let left = if names.is_empty() { "[]" } else { &names };
+                let dtype = wanted.dtype;
+                format!("cast it before: `let t{left} = {text}{names} as {dtype};`")
+            }
+            (Type::Struct(_), Type::Array(..)) => {
+                format!("take one after the other: `for l in {text} {{ … }}`")
+            }
+            (wanted, _) => {
+                format!(
+                    "`{}` takes `{wanted}`; define one before: `let t[…] = …;`",
+                    param.name
+                )
+            }
+        };
+        self.errors.push(diag.help(help));
+        None
+    }
+
+    /// The callee's dims by the extents of the arguments: bare axes first, then linear ones.
+    pub(super) fn solve_dims(
+        &mut self,
+        callee: &Block,
+        types: &[Type],
+        spans: &[Span],
+        hints: &[Type],
+        path: &ast::Path,
+    ) -> Option<BTreeMap<Arc<str>, Dim>> {
+        let mut pairs = Vec::new();
+        for (at, (param, ty)) in callee.params.iter().zip(types).enumerate() {
+            let name = param.name.to_string();
+            let mut places = param.dim_spans.iter().copied();
+            axes(
+                &param.ty,
+                ty,
+                (&name, &callee.dims),
+                &mut |axis, actual, what| {
+                    let place = places.next().unwrap_or(param.name.span);
+                    pairs.push((axis.clone(), actual.clone(), what, spans[at], place));
+                },
+            );
+        }
+        // A const of the callee may be called as a dim of the caller.
+        let mut dims: BTreeMap<Arc<str>, Dim> = callee
+            .consts
+            .iter()
+            .filter(|(name, _)| self.dims.hides(name))
+            .map(|(name, path)| (name.clone(), outer(path)))
+            .collect::<Vec<_>>()
+            .into_iter()
+            .map(|(name, path)| (name, self.dims.constant(&path)))
+            .collect();
+        let names: BTreeSet<&Arc<str>> = callee.dims.iter().collect();
+        for (axis, actual, ..) in &pairs {
+            if let Some(symbol) = axis.as_symbol().filter(|s| names.contains(s)) {
+                dims.entry(symbol.clone()).or_insert_with(|| actual.clone());
+            }
+        }
+        loop {
+            let before = dims.len();
+            for (axis, actual, ..) in &pairs {
+                if let Some((symbol, value)) = solve_linear(axis, actual, &names, &dims)
+                    && self.exact(&value)
+                {
+                    dims.insert(symbol, self.facts.normal(&value));
+                }
+            }
+            if dims.len() == before {
+                break;
+            }
+        }
+        for (result, hint) in callee.results.iter().zip(hints) {
+            let (Some(declared), Some(given)) = (result.ty.tensor(), hint.tensor()) else {
+                continue;
+            };
+            for (axis, actual) in declared.axes.iter().zip(&given.axes) {
+                if let Some((symbol, value)) = solve_linear(axis, actual, &names, &dims)
+                    && self.exact(&value)
+                {
+                    dims.insert(symbol, self.facts.normal(&value));
+                }
+            }
+        }
+        if let Some(missing) = callee.dims.iter().find(|d| !dims.contains_key(*d)) {
+            let text = format!(
+                "dim `{missing}` of block `{}` does not follow from the arguments",
+                instance::base(callee.name.as_str())
+            );
+            let diag = Diag::new(Code::CallExtent, path.span, text)
+                .secondary(callee.name.span, "declared here");
+            self.errors.push(diag.help(format!(
+                "dims follow from axes like `{missing}` or `2 * {missing} + 1`, or from the type that the result is given"
+            )));
+            return None;
+        }
+        let of = |s: &str| dims.get(s).cloned();
+        let mut wrong = false;
+        for (axis, actual, what, span, place) in &pairs {
+            let Some(expected) = axis.try_substitute(&of) else {
+                self.errors.push(too_long(path.span));
+                return None;
+            };
+            let known = axis.as_symbol().is_some() || axis.to_string() == expected.to_string();
+            let shown = match known {
+                true => format!("`{expected}`"),
+                false => format!("`{axis}` = `{expected}`"),
+            };
+            let text = format!(
+                "{what} of block `{}` is {shown}, but this argument's is `{actual}`",
+                instance::base(callee.name.as_str())
+            );
+            let diag = Diag::new(Code::CallExtent, *span, text).secondary(*place, "declared here");
+            let what = format!("{what} of block `{}`", instance::base(callee.name.as_str()));
+            let answer = self.equal(&expected, actual, &what, || diag.clone());
+            if !matches!(answer, Equality::Equal) {
+                self.errors.push(diag);
+                wrong = true;
+            }
+        }
+        (!wrong).then_some(dims)
+    }
+
+    /// A quotient in it, if any, leaves no remainder.
+    fn exact(&self, value: &Dim) -> bool {
+        value.terms().flat_map(|(m, _)| m).all(|atom| match atom {
+            Atom::Div(a, b) => self.facts.holds(&a.rem(b), CmpOp::Eq, &Dim::from(0)),
+            _ => true,
+        })
+    }
+}
+
+/// `c·S + rest = axis` with the value `actual`, solved for `S`, the only one of `names` without a
+/// value in `dims`; the quotient is exact only where `c` divides.
+pub(crate) fn solve_linear(
+    axis: &Dim,
+    actual: &Dim,
+    names: &BTreeSet<&Arc<str>>,
+    dims: &BTreeMap<Arc<str>, Dim>,
+) -> Option<(Arc<str>, Dim)> {
+    let unknown: Vec<Arc<str>> = axis
+        .symbols()
+        .into_iter()
+        .filter(|s| names.contains(s) && !dims.contains_key(s))
+        .collect();
+    let [symbol] = &unknown[..] else { return None };
+    let (mut slope, mut rest) = (Dim::from(0), Dim::from(0));
+    for (monomial, coefficient) in axis.terms() {
+        let is_symbol = |a: &Atom| matches!(a, Atom::Sym(s) if s == symbol);
+        let mut term = Dim::from(coefficient);
+        for atom in monomial.iter().filter(|a| !is_symbol(a)) {
+            term = &term
+                * &match atom {
+                    Atom::Sym(s) => Dim::sym(s.clone()),
+                    Atom::Div(a, b) => a.floor_div(b),
+                    Atom::Rem(a, b) => a.rem(b),
+                };
+        }
+        match monomial.iter().filter(|a| is_symbol(a)).count() {
+            0 => rest = &rest + &term,
+            1 => slope = &slope + &term,
+            _ => return None,
+        }
+    }
+    if slope.symbols().contains(symbol) || rest.symbols().contains(symbol) {
+        return None;
+    }
+    let of = |s: &str| dims.get(s).cloned();
+    let (slope, rest) = (slope.try_substitute(&of)?, rest.try_substitute(&of)?);
+    (slope.as_const() != Some(0)).then(|| (symbol.clone(), (actual - &rest).floor_div(&slope)))
+}
+
+/// The same const from where no dim hides it.
+fn outer(path: &ast::Path) -> ast::Path {
+    let here = Ident {
+        name: "self".into(),
+        span: path.span,
+    };
+    let segments = std::iter::once(here)
+        .chain(path.segments.iter().cloned())
+        .collect();
+    ast::Path {
+        global: false,
+        segments,
+        span: path.span,
+    }
+}
+
+/// Equal but for extents? Whether two programs mean the same struct is left to rustc.
+fn same_kind(a: &Type, b: &Type, one_program: bool) -> bool {
+    match (a, b) {
+        (Type::Tensor(a), Type::Tensor(b)) => a.dtype == b.dtype && a.axes.len() == b.axes.len(),
+        (Type::Struct(a), Type::Struct(b)) => match one_program {
+            true => a.name == b.name,
+            false => a.args.len() == b.args.len(),
+        },
+        (Type::Array(a, _), Type::Array(b, _)) => same_kind(a, b, one_program),
+        _ => false,
+    }
+}
+
+/// Every extent of a parameter with that of its argument and what to call it.
+fn axes(
+    param: &Type,
+    arg: &Type,
+    (name, dims): (&str, &[Arc<str>]),
+    each: &mut dyn FnMut(&Dim, &Dim, String),
+) {
+    match (param, arg) {
+        (Type::Tensor(a), Type::Tensor(b)) => {
+            for (at, (x, y)) in a.axes.iter().zip(&b.axes).enumerate() {
+                let axis = match x.as_symbol().filter(|s| dims.contains(s)) {
+                    Some(symbol) => format!("`{symbol}`"),
+                    None => at.to_string(),
+                };
+                each(x, y, format!("axis {axis} of `{name}`"));
+            }
+        }
+        (Type::Struct(a), Type::Struct(b)) => {
+            for (at, (x, y)) in a.args.iter().zip(&b.args).enumerate() {
+                each(x, y, format!("dim {at} of `{name}`"));
+            }
+        }
+        (Type::Array(a, n), Type::Array(b, m)) => {
+            each(n, m, format!("the length of `{name}`"));
+            axes(a, b, (name, dims), each);
+        }
+        _ => {}
+    }
+}
