@@ -310,15 +310,7 @@ impl Kernel {
             };
             let parts = wanted.min((hi - lo) / least).max(1);
             wanted = wanted.div_ceil(parts);
-            let cut = |piece: Region| {
-                let at = move |k: usize| lo + (hi - lo) * k / parts;
-                (0..parts).map(move |k| {
-                    let mut part = piece.clone();
-                    part.0[label.at()] = (at(k), at(k + 1));
-                    part
-                })
-            };
-            pieces = pieces.into_iter().flat_map(cut).collect();
+            pieces = nest::cut(&pieces, label, parts);
         }
         pieces
     }

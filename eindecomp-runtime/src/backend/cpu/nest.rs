@@ -6,6 +6,21 @@ use eindecomp_core::plan::layout::Region;
 /// Points per chunk: a register of f32 is 1 KiB, so that a program's registers stay in L1.
 pub(super) const LANES: usize = 256;
 
+/// Each piece in `parts` parts along `label`, in order.
+pub(super) fn cut(pieces: &[Region], label: LabelId, parts: usize) -> Vec<Region> {
+    let part = |piece: &Region, k: usize| {
+        let (lo, hi) = piece.0[label.at()];
+        let at = |k: usize| lo + (hi - lo) * k / parts;
+        let mut part = piece.clone();
+        part.0[label.at()] = (at(k), at(k + 1));
+        part
+    };
+    let all = pieces
+        .iter()
+        .flat_map(|piece| (0..parts).map(move |k| (piece, k)));
+    all.map(|(piece, k)| part(piece, k)).collect()
+}
+
 /// `base + Σ coefficient · label`: the place of an element, or the value of an index.
 #[derive(Clone, Debug)]
 pub(super) struct Walk {

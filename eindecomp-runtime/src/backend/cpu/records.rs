@@ -280,15 +280,7 @@ pub(super) fn blocks(
         let length = (most / others.max(1)).max(1);
         let parts = (hi - lo).div_ceil(length);
         volume = others * length;
-        let cut = |piece: Region| {
-            let at = move |k: usize| lo + (hi - lo) * k / parts;
-            (0..parts).map(move |k| {
-                let mut part = piece.clone();
-                part.0[label.at()] = (at(k), at(k + 1));
-                part
-            })
-        };
-        pieces = pieces.into_iter().flat_map(cut).collect();
+        pieces = super::nest::cut(&pieces, label, parts);
     }
     pieces
 }
