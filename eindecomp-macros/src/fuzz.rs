@@ -8,7 +8,6 @@
 mod grammar;
 mod input;
 mod properties;
-mod rng;
 mod shrink;
 
 use std::cell::RefCell;

@@ -6,7 +6,10 @@
 mod access;
 mod blocks;
 mod expr;
+mod extents;
 mod records;
+mod reduce;
+mod statements;
 mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +20,6 @@ use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::graph::testing::Rng;
 
 use blocks::{Layers, listed};
-use value::{Val, limit};
 
 /// A program with what it is bound to.
 #[derive(Clone, Debug)]
@@ -254,110 +256,6 @@ impl<'a> Maker<'a> {
         format!("{prefix}{}", self.names)
     }
 
-    fn extent(&mut self, text: &str, value: i64) -> ExtentId {
-        if let Some(known) = self.extents.iter().position(|e| e.text == text) {
-            return known;
-        }
-        self.extents.push(Extent {
-            text: text.to_owned(),
-            value,
-            parts: None,
-            strided: None,
-            window: None,
-            positive: false,
-        });
-        self.extents.len() - 1
-    }
-
-    /// The extent's text as an operand.
-    fn factor(&self, id: ExtentId) -> String {
-        let text = &self.extents[id].text;
-        match text.contains(' ') {
-            true => format!("({text})"),
-            false => text.clone(),
-        }
-    }
-
-    /// The product of two extents.
-    fn product(&mut self, a: ExtentId, b: ExtentId) -> ExtentId {
-        let text = format!("{} * {}", self.factor(a), self.factor(b));
-        let id = self.extent(&text, self.value(a) * self.value(b));
-        self.extents[id].parts = Some((a, b));
-        id
-    }
-
-    fn value(&self, id: ExtentId) -> i64 {
-        self.extents[id].value
-    }
-
-    fn is_positive(&self, id: ExtentId) -> bool {
-        self.extents[id].positive
-    }
-
-    /// Extents made of others, and the clauses they need.
-    fn derived(&mut self, dims: &mut BTreeMap<Arc<str>, i64>) {
-        let of = |maker: &mut Maker<'_>| 3 + maker.rng.below(3);
-        for _ in 0..self.rng.below(4) {
-            let a = of(self);
-            let (text, value) = (self.extents[a].text.clone(), self.value(a));
-            match self.rng.below(7) {
-                0 if value >= 1 => {
-                    let two = self.extent("2", 2);
-                    self.product(two, a);
-                }
-                1 => {
-                    let half = self.extent(&format!("{text} / 2"), value / 2);
-                    self.extents[half].strided = Some((a, 2));
-                }
-                2 if value >= 2 => {
-                    let valid = self.extent(&format!("{text} - 2"), value - 2);
-                    self.extents[valid].window = Some((a, 3));
-                }
-                3 => {
-                    let b = of(self);
-                    if self.value(a) >= 1 && self.value(b) >= 1 {
-                        self.product(a, b);
-                    }
-                }
-                4 if !dims.contains_key("D") => {
-                    let (h, e) = (1 + self.rng.below(3) as i64, 1 + self.rng.below(3) as i64);
-                    dims.insert("D".into(), h * e);
-                    dims.insert("H".into(), h);
-                    let (d, h_id) = (self.extent("D", h * e), self.extent("H", h));
-                    self.clauses.insert("D % H == 0".into());
-                    self.mark("where a divisor");
-                    let rest = match self.rng.chance(2) {
-                        true => {
-                            self.clauses.insert("dim E = D / H".into());
-                            self.mark("where a definition");
-                            self.extent("E", e)
-                        }
-                        false => self.extent("D / H", e),
-                    };
-                    self.extents[d].parts = Some((h_id, rest));
-                }
-                5 if !dims.contains_key("P") => {
-                    let b = of(self);
-                    let value = self.value(a) * self.value(b);
-                    if value >= 1 {
-                        dims.insert("P".into(), value);
-                        let clause = format!("P == {} * {}", text, self.extents[b].text);
-                        self.clauses.insert(clause);
-                        let p = self.extent("P", value);
-                        self.extents[p].parts = Some((a, b));
-                        self.mark("where a product");
-                    }
-                }
-                6 if value >= 1 => {
-                    self.clauses.insert(format!("{text} >= 1"));
-                    self.extents[a].positive = true;
-                    self.mark("where a bound");
-                }
-                _ => {}
-            }
-        }
-    }
-
     /// Parameters of the main block that are tensors.
     fn params(&mut self) -> Vec<String> {
         let mut dtypes = vec![DType::F32];
@@ -403,18 +301,6 @@ impl<'a> Maker<'a> {
         }
     }
 
-    /// An extent with which the space stays small.
-    fn any_extent(&mut self, with: &[ExtentId]) -> ExtentId {
-        let space: i64 = with.iter().map(|&e| self.value(e).max(1)).product();
-        let named = self.extents.len() > 3 && !self.rng.chance(5);
-        let from = if named { 3 } else { 0 };
-        let id = from + self.rng.below(self.extents.len() - from);
-        match space * self.value(id) <= LARGEST_SPACE / 20 {
-            true => id,
-            false => 0,
-        }
-    }
-
     fn ty(&self, t: &Tensor) -> String {
         if t.axes.is_empty() {
             return t.dtype.to_string();
@@ -427,115 +313,6 @@ impl<'a> Maker<'a> {
         self.body += "    ";
         self.body += text;
         self.body.push('\n');
-    }
-
-    /// `let y[…] = …;`; with `like`, a tensor of its type and bound.
-    fn statement(&mut self, like: Option<&Tensor>) {
-        let dtype = like.map_or_else(|| self.rng.one_of(&DTYPES), |t| t.dtype);
-        let left: Vec<ExtentId> = match like {
-            Some(t) => t.axes.clone(),
-            None => {
-                let mut left = Vec::new();
-                for _ in 0..self.rng.one_of(&[0, 1, 1, 2, 2, 2, 3]) {
-                    let extent = self.any_extent(&left);
-                    left.push(extent);
-                }
-                if self.rng.chance(3) {
-                    self.relate(&mut left);
-                }
-                left
-            }
-        };
-        self.indices.clear();
-        for extent in &left {
-            self.index(*extent);
-        }
-        let mut value = self.expr(dtype, 3);
-        if let Some(like) = like
-            && value.bound > like.bound
-        {
-            value = self.clamped(value, like.bound);
-        }
-        self.define(value, dtype, like.is_some());
-    }
-
-    /// Adds indices of which some axis of a tensor is made.
-    fn relate(&mut self, left: &mut Vec<ExtentId>) {
-        let axes: BTreeSet<ExtentId> = self.tensors.iter().flat_map(|t| t.axes.clone()).collect();
-        let mut groups: Vec<Vec<ExtentId>> = Vec::new();
-        for &axis in &axes {
-            groups.extend(self.extents[axis].parts.map(|(a, b)| vec![a, b]));
-        }
-        for (at, extent) in self.extents.iter().enumerate() {
-            let of = [extent.strided, extent.window].into_iter().flatten();
-            groups.extend(of.filter(|of| axes.contains(&of.0)).map(|_| vec![at]));
-        }
-        let space = |of: &[ExtentId]| -> i64 { of.iter().map(|&e| self.value(e).max(1)).product() };
-        groups.retain(|group| space(left) * space(group) <= LARGEST_SPACE / 20);
-        if !groups.is_empty() {
-            left.extend(self.rng.one_of(&groups));
-        }
-    }
-
-    /// An index in scope.
-    fn index(&mut self, extent: ExtentId) -> String {
-        let name = self.fresh("i");
-        self.indices.push(Index {
-            name: name.clone(),
-            extent,
-            settled: false,
-        });
-        name
-    }
-
-    /// Writes the statement whose left indices are those in scope.
-    fn define(&mut self, mut value: Val, dtype: DType, plain: bool) {
-        // A sum of very many ones.
-        if value.bound > limit(dtype) && value.bound.is_finite() {
-            value = self.clamped(value, 3.0);
-        }
-        let name = self.fresh("t");
-        let left = std::mem::take(&mut self.indices);
-        let mut subs: Vec<String> = left
-            .iter()
-            .map(|i| match i.settled && !self.rng.chance(4) {
-                true => i.name.clone(),
-                false => format!("{} in {}", i.name, self.extents[i.extent].text),
-            })
-            .collect();
-        let mut axes: Vec<ExtentId> = left.iter().map(|i| i.extent).collect();
-        let merge = subs.len() >= 2 && !plain && !self.simple && self.rng.chance(4);
-        if merge && axes[axes.len() - 2..].iter().all(|&a| self.value(a) >= 1) {
-            let (last, slow) = (subs.pop().unwrap(), subs.pop().unwrap());
-            subs.push(format!("({slow}, {last})"));
-            let (b, a) = (axes.pop().unwrap(), axes.pop().unwrap());
-            axes.push(self.product(a, b));
-            self.mark("merged axes on the left");
-        }
-        let annotated = value.dtype != dtype || !value.typed || self.rng.chance(5);
-        let ty = match annotated {
-            true => format!(": {dtype}"),
-            false => String::new(),
-        };
-        if self.rng.chance(12) && !subs.is_empty() {
-            self.mark("#[whole]");
-            self.line("#[whole]");
-        }
-        self.line(&format!(
-            "let {name}[{}]{ty} = {};",
-            subs.join(", "),
-            value.text
-        ));
-        self.mark(name_of(dtype));
-        self.tensors.push(Tensor {
-            name,
-            axes,
-            dtype,
-            bound: value.bound,
-            error: value.error,
-            nan: value.nan,
-            ids: false,
-        });
     }
 
     /// The last tensor, and sometimes others.
@@ -558,20 +335,5 @@ impl<'a> Maker<'a> {
             self.mark("several results");
         }
         results
-    }
-}
-
-/// The name of a dtype as a feature.
-fn name_of(dtype: DType) -> &'static str {
-    match dtype {
-        DType::F64 => "f64",
-        DType::F32 => "f32",
-        DType::BF16 => "bf16",
-        DType::F16 => "f16",
-        DType::I64 => "i64",
-        DType::I32 => "i32",
-        DType::U32 => "u32",
-        DType::U8 => "u8",
-        DType::Bool => "bool",
     }
 }

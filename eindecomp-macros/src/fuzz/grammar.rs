@@ -1,6 +1,6 @@
 //! Random productions of the grammar, in few names, so that some of them mean something.
 
-use super::rng::Rng;
+use eindecomp_core::graph::testing::Rng;
 
 /// Tokens that programs are made of, and some that no program has.
 pub const TOKENS: &[&str] = &[
@@ -182,7 +182,7 @@ impl Writer<'_> {
     }
 
     fn word(&mut self, of: &[&str]) {
-        let word = *self.rng.one_of(of);
+        let word = self.rng.one_of(of);
         self.put(word);
     }
 

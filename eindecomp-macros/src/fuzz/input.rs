@@ -3,12 +3,12 @@
 use std::fmt;
 use std::path::Path;
 
+use eindecomp_core::graph::testing::Rng;
 use eindecomp_core::syntax::lex::lex;
 use eindecomp_core::syntax::token::{Delim, Tok, TokenBuffer};
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 
 use super::grammar;
-use super::rng::Rng;
 
 /// How an input was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -288,7 +288,7 @@ impl Seeds {
     /// The input number `number`.
     pub fn input(&self, number: u64) -> Input {
         let mut rng = Rng::new(number);
-        let kind = *rng.one_of(&KINDS);
+        let kind = rng.one_of(&KINDS);
         let form = match kind {
             Kind::Edited => Form::Tree(self.edited(&mut rng)),
             Kind::Unbalanced => Form::Text(self.unbalanced(&mut rng)),
@@ -303,7 +303,7 @@ impl Seeds {
     }
 
     fn leaf(&self, rng: &mut Rng) -> Node {
-        Node::Leaf((*rng.one_of(grammar::TOKENS)).to_owned())
+        Node::Leaf(rng.one_of(grammar::TOKENS).to_owned())
     }
 
     /// A node of some program.
@@ -311,15 +311,15 @@ impl Seeds {
         if rng.chance(3) {
             return self.leaf(rng);
         }
-        let mut from = rng.one_of(&self.trees).clone();
+        let mut from = rng.one_of(&self.trees);
         match pick(&mut from, rng).as_slice() {
             [] => self.leaf(rng),
-            nodes => rng.one_of(nodes).clone(),
+            nodes => rng.one_of(nodes),
         }
     }
 
     fn edited(&self, rng: &mut Rng) -> Vec<Node> {
-        let mut nodes = rng.one_of(&self.trees).clone();
+        let mut nodes = rng.one_of(&self.trees);
         for _ in 0..rng.below(6) {
             let other = self.borrowed(rng);
             let deep = rng.chance(3);
@@ -336,7 +336,7 @@ impl Seeds {
                 3 | 4 => list[a] = other,
                 5 => list.insert(a, other),
                 6 => {
-                    let delim = *rng.one_of(&[
+                    let delim = rng.one_of(&[
                         Some(Delim::Paren),
                         Some(Delim::Bracket),
                         Some(Delim::Brace),
@@ -355,7 +355,7 @@ impl Seeds {
                 }
                 _ => {
                     // A run of another program's nodes.
-                    let mut from = rng.one_of(&self.trees).clone();
+                    let mut from = rng.one_of(&self.trees);
                     let source = pick(&mut from, rng);
                     let start = rng.below(source.len().max(1));
                     let most = if deep { 20 } else { 4 };
@@ -369,17 +369,17 @@ impl Seeds {
     }
 
     fn unbalanced(&self, rng: &mut Rng) -> String {
-        let (buffer, _) = lex(rng.one_of::<String>(&self.texts));
+        let (buffer, _) = lex(&rng.one_of(&self.texts));
         let mut tokens: Vec<String> = buffer.tokens().iter().map(|t| t.tok.to_string()).collect();
         for _ in 0..1 + rng.below(6) {
             let at = rng.below(tokens.len().max(1));
-            let word = (*rng.one_of(grammar::TOKENS)).to_owned();
+            let word = rng.one_of(grammar::TOKENS).to_owned();
             match rng.below(6) {
                 _ if tokens.is_empty() => tokens.push(word),
                 0 => drop(tokens.remove(at)),
                 1 => tokens[at] = word,
                 2 => tokens.insert(at, word),
-                3 => tokens.insert(at, (*rng.one_of(&["(", ")", "[", "]", "{", "}"])).into()),
+                3 => tokens.insert(at, rng.one_of(&["(", ")", "[", "]", "{", "}"]).into()),
                 4 => tokens.truncate(at),
                 _ => {
                     let other = rng.below(tokens.len());
@@ -395,7 +395,7 @@ impl Seeds {
         (0..most)
             .map(|_| match rng.below(8) {
                 0 if deep > 0 => {
-                    let delim = *rng.one_of(&[
+                    let delim = rng.one_of(&[
                         Some(Delim::Paren),
                         Some(Delim::Bracket),
                         Some(Delim::Brace),

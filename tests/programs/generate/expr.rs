@@ -3,10 +3,10 @@
 use eindecomp_core::ein::DType;
 
 use super::value::{
-    AND, CAST, COMPARE, OR, PRIMARY, PRODUCT, REDUCTION, ROUGHEST, SUM, UNARY, Val, limit, literal,
-    rounding, unsigned,
+    AND, CAST, COMPARE, OR, PRIMARY, PRODUCT, REDUCTION, ROUGHEST, SUM, UNARY, Val, bounds, common,
+    limit, literal, rounding, undefined, unsigned,
 };
-use super::{LARGEST_SPACE, Maker, Tensor, records};
+use super::{Maker, Tensor, records};
 
 /// Continuous functions, and what they need around their argument.
 const ROUGH: [(&str, &str); 20] = [
@@ -130,7 +130,7 @@ impl Maker<'_> {
             || self.indices.iter().any(|i| made(i.extent))
     }
 
-    fn leaf(&mut self, dtype: DType) -> Val {
+    pub(super) fn leaf(&mut self, dtype: DType) -> Val {
         let tensors = self.readable(dtype);
         let hosts: Vec<String> = self
             .hosts
@@ -455,217 +455,5 @@ impl Maker<'_> {
                 exact(format!("{} {op} {}", a.at(SUM), b.at(SUM)), COMPARE)
             }
         }
-    }
-
-    fn any_or_all(&mut self, deep: usize) -> Val {
-        let extent = self.any_extent(&[]);
-        let depth = self.indices.len();
-        let index = self.index(extent);
-        let body = self.condition(deep - 1);
-        let settled = self.indices[depth].settled;
-        self.indices.truncate(depth);
-        let agg = self.rng.one_of(&["any", "all"]);
-        self.mark(agg);
-        let range = match settled {
-            true => index,
-            false => format!("{index} in {}", self.extents[extent].text),
-        };
-        let text = format!("{agg}[{range}] {}", body.at(UNARY));
-        Val::exact(text, REDUCTION, DType::Bool, 1.0)
-    }
-
-    fn reduction(&mut self, dtype: DType, deep: usize) -> Val {
-        let aggs: &[&'static str] = match dtype {
-            DType::F32 | DType::F64 => &[
-                "sum",
-                "sum",
-                "sum",
-                "max",
-                "min",
-                "prod",
-                "mean",
-                "logsumexp",
-            ],
-            DType::I64 => &["sum", "sum", "max", "min", "prod", "argmax", "argmin"],
-            _ => &["sum", "sum", "max", "min", "prod"],
-        };
-        let agg = self.rng.one_of(aggs);
-        let selects = agg.starts_with("arg");
-        let of = match selects {
-            true => self.rng.one_of(&[DType::F32, DType::F64, DType::I32]),
-            false => dtype,
-        };
-        let tensors = self.readable(of);
-        if tensors.is_empty() || (self.exact && matches!(agg, "mean" | "logsumexp")) {
-            return self.leaf(dtype);
-        }
-        let t = self.fitting(&tensors);
-        // Over axes of the tensor, so that its elements are what is reduced.
-        let depth = self.indices.len();
-        let mut over = Vec::new();
-        let mut axes = t.axes.clone();
-        let count = if selects || self.rng.chance(2) { 1 } else { 2 };
-        while over.len() < count {
-            let extent = match axes.is_empty() {
-                true => self.any_extent(&[]),
-                false => axes.remove(self.rng.below(axes.len())),
-            };
-            over.push(extent);
-        }
-        let space = |maker: &Self| -> i64 {
-            let scope = maker.indices.iter().map(|i| i.extent);
-            scope.map(|e| maker.value(e).max(1)).product()
-        };
-        for extent in over {
-            if space(self) * self.value(extent) <= LARGEST_SPACE || self.indices.len() == depth {
-                self.index(extent);
-            }
-        }
-        let points: f64 = self.indices[depth..]
-            .iter()
-            .map(|i| self.value(i.extent) as f64)
-            .product();
-        let exact_before = self.exact;
-        self.exact |= selects;
-        let filter = self.rng.chance(4).then(|| {
-            self.mark("a filter");
-            self.condition(1)
-        });
-        self.guarded += usize::from(filter.is_some());
-        let mut val = self.body(agg, &t, depth, points, deep);
-        self.guarded -= usize::from(filter.is_some());
-        self.exact = exact_before;
-        let reduced: Vec<_> = self.indices.drain(depth..).collect();
-        let ranges: Vec<String> = reduced
-            .iter()
-            .map(|i| match i.settled && !self.rng.chance(5) {
-                true => i.name.clone(),
-                false => format!("{} in {}", i.name, self.extents[i.extent].text),
-            })
-            .collect();
-        let mut head = format!("{agg}[{}", ranges.join(", "));
-        if let Some(filter) = &filter {
-            head += &format!(" where {}", filter.text);
-        }
-        let empty = points == 0.0 || filter.is_some();
-        let accumulates = matches!(agg, "sum" | "prod" | "max" | "min") && val.dtype != dtype;
-        if accumulates || (self.rng.chance(8) && agg == "sum" && val.dtype.widens_to(dtype)) {
-            head += &format!("; {dtype}");
-            val.dtype = dtype;
-            self.mark("an accumulator");
-        }
-        self.mark(agg);
-        let text = format!("{head}] {}", val.text);
-        let n = points.max(1.0);
-        let (bound, error) = match agg {
-            "sum" => (
-                val.bound * n,
-                val.error * n + spread(val.error, val.bound * n),
-            ),
-            "prod" => (val.bound.max(1.0).powf(n), 0.0),
-            "max" | "min" if empty => (f64::INFINITY, val.error),
-            "max" | "min" => (val.bound, val.error),
-            "mean" => (val.bound, val.error + 10.0 * rounding(val.bound)),
-            "logsumexp" if empty => (f64::INFINITY, val.error + 10.0 * rounding(val.bound + n)),
-            "logsumexp" => (
-                val.bound + n.ln(),
-                val.error + 10.0 * rounding(val.bound + n),
-            ),
-            _ => (n, 0.0),
-        };
-        val = Val {
-            text,
-            strength: REDUCTION,
-            dtype: if selects { DType::I64 } else { val.dtype },
-            bound,
-            error,
-            nan: !selects && (val.nan || (agg == "mean" && empty) || val.bound.is_infinite()),
-            typed: val.typed || selects,
-        };
-        val
-    }
-
-    /// What a reduction folds, such that the result is exact where it should be.
-    fn body(&mut self, agg: &str, t: &Tensor, depth: usize, points: f64, deep: usize) -> Val {
-        let n = points.max(1.0);
-        let room = limit(t.dtype);
-        let most = match agg {
-            "sum" => (room / n).sqrt().floor(),
-            "prod" => room.powf(1.0 / n).min(4.0).floor(),
-            "mean" | "logsumexp" => 20.0,
-            _ => f64::INFINITY,
-        };
-        let rounds = matches!(agg, "sum" | "mean" | "logsumexp" | "max" | "min");
-        let exact_before = self.exact;
-        self.exact |= !rounds;
-        let first = self.read(t, Some(depth));
-        let first = match first.bound <= most && (rounds || first.error == 0.0) {
-            true => first,
-            false => self.clamped(first, most.clamp(1.0, 3.0)),
-        };
-        let mut val = Val {
-            text: first.at(UNARY),
-            strength: UNARY,
-            ..first
-        };
-        if agg == "sum" && most >= 2.0 && self.rng.chance(2) {
-            let other = self.expr(val.dtype, deep - 1);
-            let other = match other.bound <= most {
-                true => other,
-                false => self.clamped(other, most.clamp(1.0, 3.0)),
-            };
-            let (bound, error) = bounds("*", &val, &other);
-            if error * n <= ROUGHEST {
-                self.mark("a product");
-                val = Val {
-                    text: format!("{} * {}", val.text, other.at(UNARY)),
-                    strength: PRODUCT,
-                    dtype: common(&val, &other),
-                    bound,
-                    error,
-                    nan: val.nan || other.nan || undefined("*", &val, &other),
-                    typed: val.typed || other.typed,
-                };
-            }
-        }
-        self.exact = exact_before;
-        if val.error * n > ROUGHEST || (!rounds && val.error > 0.0) {
-            return literal(val.dtype, 1);
-        }
-        val
-    }
-}
-
-/// What rounding adds to a sum of values that are not exact.
-fn spread(error: f64, bound: f64) -> f64 {
-    if error > 0.0 { rounding(bound) } else { 0.0 }
-}
-
-/// The dtype of what is made of two values: a literal has that of the other.
-fn common(a: &Val, b: &Val) -> DType {
-    match (a.typed, b.typed) {
-        (false, true) => b.dtype,
-        (true, false) => a.dtype,
-        _ => a.dtype.common(b.dtype).unwrap_or(a.dtype),
-    }
-}
-
-/// Bound and error of `a op b`.
-fn bounds(op: &str, a: &Val, b: &Val) -> (f64, f64) {
-    let (bound, error) = match op {
-        "*" => (
-            a.bound * b.bound,
-            a.bound * b.error + b.bound * a.error + a.error * b.error,
-        ),
-        _ => (a.bound + b.bound, a.error + b.error),
-    };
-    (bound, error + spread(error, bound))
-}
-
-/// May `a op b` be NaN though neither is? Only what is infinite can make it so.
-fn undefined(op: &str, a: &Val, b: &Val) -> bool {
-    match op {
-        "*" => a.bound.is_infinite() || b.bound.is_infinite(),
-        _ => a.bound.is_infinite() && b.bound.is_infinite(),
     }
 }

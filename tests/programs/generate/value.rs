@@ -91,3 +91,37 @@ pub fn literal(dtype: DType, n: i64) -> Val {
         ..Val::exact(text, strength, dtype, n.unsigned_abs() as f64)
     }
 }
+
+/// What rounding adds to a sum of values that are not exact.
+pub fn spread(error: f64, bound: f64) -> f64 {
+    if error > 0.0 { rounding(bound) } else { 0.0 }
+}
+
+/// The dtype of what is made of two values: a literal has that of the other.
+pub fn common(a: &Val, b: &Val) -> DType {
+    match (a.typed, b.typed) {
+        (false, true) => b.dtype,
+        (true, false) => a.dtype,
+        _ => a.dtype.common(b.dtype).unwrap_or(a.dtype),
+    }
+}
+
+/// Bound and error of `a op b`.
+pub fn bounds(op: &str, a: &Val, b: &Val) -> (f64, f64) {
+    let (bound, error) = match op {
+        "*" => (
+            a.bound * b.bound,
+            a.bound * b.error + b.bound * a.error + a.error * b.error,
+        ),
+        _ => (a.bound + b.bound, a.error + b.error),
+    };
+    (bound, error + spread(error, bound))
+}
+
+/// May `a op b` be NaN though neither is? Only what is infinite can make it so.
+pub fn undefined(op: &str, a: &Val, b: &Val) -> bool {
+    match op {
+        "*" => a.bound.is_infinite() || b.bound.is_infinite(),
+        _ => a.bound.is_infinite() && b.bound.is_infinite(),
+    }
+}
