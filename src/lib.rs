@@ -22,6 +22,7 @@ pub use cache::PlanOrigin;
 pub use eindecomp_core::ein::{DType, Dim};
 pub use eindecomp_core::graph::EinGraph;
 pub use eindecomp_core::kernel;
+pub use eindecomp_core::plan::cluster;
 pub use eindecomp_core::plan::explain::Explain;
 pub use eindecomp_core::plan::planner::{Algorithm, Objective};
 pub use eindecomp_core::plan::{Cluster, Plan, Residency};

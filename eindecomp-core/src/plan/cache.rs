@@ -10,13 +10,14 @@ use std::io;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use super::cluster::Hierarchy;
 use super::verify::{self, verify};
 use super::{Algorithm, Cluster, Objective, Plan, PlanOptions, Residency};
 use crate::graph::{BoundGraph, Pin};
 
 /// Version of the planner: raised whenever it makes another plan of the same key. A test compares
 /// plans with stored ones.
-pub const PLANNER: &str = "planner/2";
+pub const PLANNER: &str = "planner/3";
 /// Version of the entry's format.
 const FORMAT: u32 = 1;
 /// Larger files are no entries.
@@ -34,8 +35,8 @@ pub struct Key {
     pub residency: Residency,
     /// Bytes per device.
     pub capacity: u64,
-    /// Number of devices.
-    pub devices: u32,
+    /// Devices on servers, and what a byte between these counts.
+    pub hierarchy: Hierarchy,
     /// Cost model with its version.
     pub model: String,
     /// How the optimum is searched.
@@ -67,7 +68,7 @@ impl Key {
             pins,
             residency: options.residency,
             capacity: cluster.capacity(),
-            devices: cluster.devices(),
+            hierarchy: cluster.hierarchy(),
             model: options.objective.model().into(),
             algorithm: match options.algorithm {
                 Algorithm::Exact => "exact",
@@ -198,7 +199,7 @@ pub fn difference(a: &Key, b: &Key) -> Option<&'static str> {
         ("pins", a.pins == b.pins),
         ("residency", a.residency == b.residency),
         ("capacity", a.capacity == b.capacity),
-        ("number of devices", a.devices == b.devices),
+        ("hierarchy of devices", a.hierarchy == b.hierarchy),
         ("cost model", a.model == b.model),
         ("algorithm", a.algorithm == b.algorithm),
         ("planner", a.planner == b.planner),
@@ -361,6 +362,8 @@ mod tests {
         let others = [
             key(&ffn(5, 6, 8), Cluster::cpus(2), options),
             key(&graph, Cluster::cpus(3), options),
+            key(&graph, Cluster::cpus(2).with_servers(2), options),
+            key(&graph, Cluster::cpus(1).with_servers(2), options),
             key(&graph, Cluster::cpus(2).with_capacity(1 << 30), options),
             key(
                 &graph,
@@ -436,8 +439,8 @@ mod tests {
             change(&mut key, &mut plan);
             read(encode(&key, &plan).as_bytes())
         };
-        let error = refused(&|key, _| key.devices = 3);
-        assert!(matches!(error, EntryError::Key("number of devices")));
+        let error = refused(&|key, _| key.hierarchy = Hierarchy::flat(3));
+        assert!(matches!(error, EntryError::Key("hierarchy of devices")));
         let error = refused(&|_, plan| plan.moved_bytes += 1);
         assert!(matches!(
             error,

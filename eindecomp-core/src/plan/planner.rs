@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::cluster::ClusterError;
 use super::communication;
 use super::cost::CostModel;
 use super::cost::communication::Communication;
@@ -50,6 +51,9 @@ pub struct PlanOptions {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
+    /// The cluster cannot be.
+    #[error("the cluster breaks a rule: {0}")]
+    Cluster(#[from] ClusterError),
     /// A pin names an index that the statement does not have.
     #[error("`{tensor}` is pinned to split `{label}`, but has no such index")]
     PinLabel {
@@ -86,12 +90,13 @@ pub enum PlanError {
 /// moves more than one of them.
 ///
 /// # Errors
-/// Pins that cannot be kept, or a search that would not end.
+/// A cluster that breaks a rule, pins that cannot be kept, or a search that would not end.
 pub fn plan(
     graph: &BoundGraph,
     cluster: &Cluster,
     options: &PlanOptions,
 ) -> Result<Plan, PlanError> {
+    cluster.verify()?;
     let _span = tracing::info_span!("plan", devices = cluster.devices()).entered();
     let with = |residency| {
         let options = PlanOptions {
