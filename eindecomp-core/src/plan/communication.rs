@@ -2,14 +2,13 @@
 //! looks at vectors alone ([`CostModel`]).
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use super::Certificate;
 use super::cost::CostModel;
 use super::cost::communication::{Communication, output_parts};
 use super::partition::viable;
 use super::planner::{Algorithm, PlanError};
-use super::search::{Budget, Problem, Solution, VarId, exact, exhaustive, linearized};
+use super::search::{Budget, Problem, Solution, Unwatched, VarId, exhaustive, linearized, solve};
 use crate::ein::{EinSum, Expr};
 use crate::graph::{BoundGraph, NodeId};
 
@@ -56,8 +55,9 @@ pub fn decompose(
         assignment,
         cost,
         bound,
+        ..
     } = match algorithm {
-        Algorithm::Exact => exact::solve(&space.problem, Budget::default()),
+        Algorithm::Exact => solve(&space.problem, Budget::default(), &Unwatched),
         Algorithm::Linearized => linearized::solve(&space.problem),
         Algorithm::Exhaustive => exhaustive::solve(&space.problem, EXHAUSTIVE)
             .ok_or(PlanError::TooManyPlans { limit: EXHAUSTIVE })?,
@@ -134,19 +134,13 @@ impl Space {
                 let (rows, made) = classes(made);
                 let read = candidates[node.at()].iter().map(|d| projection(e, o, d));
                 let (columns, read) = classes(read);
-                let costs: Vec<Vec<u64>> = made
-                    .iter()
-                    .map(|from| {
-                        let cost = |d: &Vec<u32>| number(model.edge(graph, node, o, from, d));
-                        read.iter().map(cost).collect()
-                    })
-                    .collect();
-                let table: Arc<[u64]> = rows
-                    .iter()
-                    .flat_map(|&r| columns.iter().map(move |&c| (r, c)))
-                    .map(|(r, c)| costs[r][c])
-                    .collect();
-                problem.add_edge(from, variable, table);
+                let mut costs = Vec::with_capacity(made.len() * read.len());
+                for from in &made {
+                    let cost = |d: &Vec<u32>| number(model.edge(graph, node, o, from, d));
+                    costs.extend(read.iter().map(cost));
+                }
+                let table = problem.pair_table(&rows, &columns, &costs);
+                problem.add_pair(from, variable, table);
             }
         }
         Space {
@@ -187,14 +181,12 @@ fn projection(e: &EinSum, operand: usize, d: &[u32]) -> Vec<u32> {
 }
 
 /// Distinct items in order of appearance, and the number of each given one.
-fn classes<T: Clone + std::hash::Hash + Eq>(
-    items: impl Iterator<Item = T>,
-) -> (Vec<usize>, Vec<T>) {
+fn classes<T: Clone + std::hash::Hash + Eq>(items: impl Iterator<Item = T>) -> (Vec<u32>, Vec<T>) {
     let (mut all, mut ids) = (Vec::new(), HashMap::new());
     let of = |item: T| {
         *ids.entry(item).or_insert_with_key(|item| {
             all.push(item.clone());
-            all.len() - 1
+            all.len() as u32 - 1
         })
     };
     let numbers = items.map(of).collect();
@@ -219,6 +211,7 @@ fn undominated(
     let (numbers, all) = classes(values.iter().map(seen_by_edges));
     let mut best: Vec<Option<usize>> = vec![None; all.len()];
     for (x, &class) in numbers.iter().enumerate() {
+        let class = class as usize;
         if best[class].is_none_or(|b| costs[x] < costs[b]) {
             best[class] = Some(x);
         }

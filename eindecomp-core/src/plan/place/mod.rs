@@ -12,7 +12,7 @@ use crate::graph::{BoundGraph, Node, NodeId};
 use crate::plan::layout::Layout;
 use crate::plan::partition::Room;
 use crate::plan::planner::{Algorithm, PlanError};
-use crate::plan::search::{Budget, Solution, exact, exhaustive, linearized};
+use crate::plan::search::{Budget, Solution, Unwatched, exhaustive, linearized, solve};
 use crate::plan::{NodePlan, Residency};
 
 use axes::{Axes, Orders};
@@ -78,8 +78,9 @@ impl Search {
             assignment,
             cost,
             bound,
+            ..
         } = match algorithm {
-            Algorithm::Exact => exact::solve(problem, Budget::default()),
+            Algorithm::Exact => solve(problem, Budget::default(), &Unwatched),
             Algorithm::Linearized => linearized::solve(problem),
             Algorithm::Exhaustive => exhaustive::solve(problem, EXHAUSTIVE)
                 .ok_or(PlanError::TooManyPlans { limit: EXHAUSTIVE })?,

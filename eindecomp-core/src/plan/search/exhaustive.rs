@@ -1,6 +1,6 @@
 //! Every assignment, in lexicographic order: what the other searches are tested against.
 
-use super::problem::{Problem, VarId};
+use super::problem::{Edge, Problem, VarId};
 use super::{INFEASIBLE, Solution};
 
 /// The lexicographically first of the cheapest assignments, or `None` if there are more than
@@ -15,14 +15,9 @@ pub fn solve(problem: &Problem, limit: u128) -> Option<Solution> {
         return None;
     }
     // per variable: its edges to earlier ones
-    let mut earlier: Vec<Vec<Earlier>> = vec![Vec::new(); n];
-    for (a, b, table) in problem.edges() {
-        let width = problem.domain(b);
-        if a < b {
-            earlier[b.at()].push((a.at(), width, 1, table));
-        } else {
-            earlier[a.at()].push((b.at(), 1, width, table));
-        }
+    let mut earlier: Vec<Vec<Edge>> = vec![Vec::new(); n];
+    for e in problem.edges() {
+        earlier[e.from.at().max(e.to.at())].push(e);
     }
     let mut search = Search {
         problem,
@@ -36,16 +31,13 @@ pub fn solve(problem: &Problem, limit: u128) -> Option<Solution> {
         assignment: search.best,
         cost: search.cost,
         bound: search.cost,
+        stopped: false,
     })
 }
 
-/// An edge to an earlier variable: the variable, the table's step per value of it and per
-/// value of this one, the table.
-type Earlier<'a> = (usize, usize, usize, &'a [u64]);
-
 struct Search<'a> {
     problem: &'a Problem,
-    earlier: Vec<Vec<Earlier<'a>>>,
+    earlier: Vec<Vec<Edge<'a>>>,
     prefix: Vec<u32>,
     best: Vec<u32>,
     cost: u128,
@@ -55,23 +47,25 @@ impl Search<'_> {
     fn extend(&mut self, spent: u128) {
         let v = self.prefix.len();
         if v == self.problem.variables() {
+            if self.problem.cost(&self.prefix) == u128::MAX {
+                return;
+            }
             self.cost = spent;
             self.best.clone_from(&self.prefix);
             return;
         }
         for x in 0..self.problem.domain(VarId(v as u32)) {
-            let pairs = self.earlier[v]
-                .iter()
-                .map(|&(u, step_u, step_v, t)| t[self.prefix[u] as usize * step_u + x * step_v]);
+            self.prefix.push(x as u32);
+            let pair = |e: &Edge| e.cost(self.prefix[e.from.at()], self.prefix[e.to.at()]);
+            let pairs = self.earlier[v].iter().map(pair);
             let own = self.problem.costs(VarId(v as u32))[x];
             let total = pairs.chain([own]).try_fold(spent, |sum, c| {
                 (c != INFEASIBLE).then(|| sum + u128::from(c))
             });
             if let Some(total) = total.filter(|&t| t < self.cost) {
-                self.prefix.push(x as u32);
                 self.extend(total);
-                self.prefix.pop();
             }
+            self.prefix.pop();
         }
     }
 }

@@ -16,12 +16,14 @@ pub fn solve(problem: &Problem) -> Solution {
     let n = problem.variables();
     // edges between the same two variables as one
     let mut edges: BTreeMap<(usize, usize), Vec<u64>> = BTreeMap::new();
-    for (a, b, table) in problem.edges() {
+    for e in problem.edges() {
+        let (height, width) = (problem.domain(e.from), problem.domain(e.to));
         let sum = edges
-            .entry((a.at(), b.at()))
-            .or_insert_with(|| vec![0; table.len()]);
-        for (s, t) in sum.iter_mut().zip(table.iter()) {
-            *s = s.saturating_add(*t);
+            .entry((e.from.at(), e.to.at()))
+            .or_insert_with(|| vec![0; height * width]);
+        for (at, s) in sum.iter_mut().enumerate() {
+            let cost = e.cost((at / width) as u32, (at % width) as u32);
+            *s = s.saturating_add(cost);
         }
     }
     let mut around: Vec<Vec<(usize, usize)>> = vec![Vec::new(); n];
@@ -84,6 +86,7 @@ pub fn solve(problem: &Problem) -> Solution {
     Solution {
         cost: problem.cost(&assignment),
         bound: problem.trivial_bound(),
+        stopped: false,
         assignment,
     }
 }

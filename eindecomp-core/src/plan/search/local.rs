@@ -1,32 +1,32 @@
 //! Descent from an assignment: one variable at a time, until none improves.
 
-use std::sync::Arc;
-
-use super::problem::{Problem, VarId};
+use super::INFEASIBLE;
+use super::problem::{Edge, Problem};
 
 /// Improves `assignment` in place: in variable order, each variable takes its cheapest value given
-/// its neighbours (equal: it keeps its own), until a whole round changes nothing.
+/// its neighbours (equal: it keeps its own), until a whole round changes nothing. Limits are not
+/// looked at.
 pub(super) fn descend(problem: &Problem, assignment: &mut [u32]) {
-    // per variable: neighbour, table, is this variable its row
-    type Around<'a> = Vec<(VarId, &'a Arc<[u64]>, bool)>;
-    let mut around: Vec<Around> = vec![Vec::new(); assignment.len()];
-    for (a, b, table) in problem.edges() {
-        around[a.at()].push((b, table, true));
-        around[b.at()].push((a, table, false));
+    let mut around: Vec<Vec<Edge>> = vec![Vec::new(); assignment.len()];
+    for e in problem.edges() {
+        around[e.from.at()].push(e);
+        around[e.to.at()].push(e);
     }
+    // a feasible value before any cost
+    let price = |c: u64| match c {
+        INFEASIBLE => 1u128 << 100,
+        c => c.into(),
+    };
     loop {
         let mut changed = false;
-        for v in (0..assignment.len() as u32).map(VarId) {
-            let mut costs: Vec<u128> = problem.costs(v).iter().map(|&c| c.into()).collect();
-            for &(u, table, rows) in &around[v.at()] {
-                let (y, width) = (assignment[u.at()] as usize, problem.domain(u));
+        for v in problem.ids() {
+            let mut costs: Vec<u128> = problem.costs(v).iter().map(|&c| price(c)).collect();
+            for e in &around[v.at()] {
                 for (x, cost) in costs.iter_mut().enumerate() {
-                    let at = if rows {
-                        x * width + y
-                    } else {
-                        y * problem.domain(v) + x
-                    };
-                    *cost += u128::from(table[at]);
+                    *cost += price(match e.from == v {
+                        true => e.cost(x as u32, assignment[e.to.at()]),
+                        false => e.cost(assignment[e.from.at()], x as u32),
+                    });
                 }
             }
             let own = assignment[v.at()] as usize;

@@ -1,6 +1,7 @@
 //! Hash-consed cost tables: equal contents share one allocation and one number.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::Arc;
 
 /// A table: equal ids iff equal contents, within one [`Tables`].
@@ -9,23 +10,84 @@ pub(super) struct TableId(u32);
 
 /// Every distinct table.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tables {
-    all: Vec<Arc<[u64]>>,
-    ids: HashMap<Arc<[u64]>, TableId>,
-}
+pub(super) struct Tables(Interned<u64>);
 
 impl Tables {
     pub(super) fn intern(&mut self, table: impl Into<Arc<[u64]>> + AsRef<[u64]>) -> TableId {
-        if let Some(&id) = self.ids.get(table.as_ref()) {
-            return id;
-        }
-        let (table, id) = (table.into(), TableId(self.all.len() as u32));
-        self.all.push(table.clone());
-        self.ids.insert(table, id);
-        id
+        TableId(self.0.intern(table))
     }
 
     pub(super) fn get(&self, id: TableId) -> &Arc<[u64]> {
-        &self.all[id.0 as usize]
+        &self.0.all[id.0 as usize]
     }
+}
+
+/// Distinct slices, numbered in order of appearance.
+#[derive(Clone, Debug)]
+pub(super) struct Interned<T> {
+    pub all: Vec<Arc<[T]>>,
+    /// By hash, so that a slice is hashed once and kept once.
+    ids: HashMap<u64, Vec<u32>>,
+    hasher: RandomState,
+}
+
+impl<T> Default for Interned<T> {
+    fn default() -> Interned<T> {
+        Interned {
+            all: Vec::new(),
+            ids: HashMap::new(),
+            hasher: RandomState::new(),
+        }
+    }
+}
+
+impl<T: Word> Interned<T> {
+    pub fn intern(&mut self, slice: impl Into<Arc<[T]>> + AsRef<[T]>) -> u32 {
+        let hash = self.hasher.hash_one(digest(slice.as_ref()));
+        let same = self.ids.entry(hash).or_default();
+        let found = same
+            .iter()
+            .find(|&&id| *self.all[id as usize] == *slice.as_ref());
+        if let Some(&id) = found {
+            return id;
+        }
+        let id = self.all.len() as u32;
+        same.push(id);
+        self.all.push(slice.into());
+        id
+    }
+}
+
+/// What slices are made of.
+pub(super) trait Word: Copy + Eq + Hash {
+    fn word(self) -> u64;
+}
+
+impl Word for u64 {
+    fn word(self) -> u64 {
+        self
+    }
+}
+
+impl Word for u32 {
+    fn word(self) -> u64 {
+        self.into()
+    }
+}
+
+/// A digest of a slice of many megabytes at the speed of memory: four independent chains.
+fn digest<T: Word>(slice: &[T]) -> [u64; 5] {
+    const PRIME: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mix = |h: u64, x: T| (h ^ x.word()).wrapping_mul(PRIME).rotate_left(29);
+    let mut chains = [1, 2, 3, 4, slice.len() as u64];
+    let blocks = slice.chunks_exact(4);
+    for (i, &x) in blocks.remainder().iter().enumerate() {
+        chains[i] = mix(chains[i], x);
+    }
+    for block in blocks {
+        for i in 0..4 {
+            chains[i] = mix(chains[i], block[i]);
+        }
+    }
+    chains
 }

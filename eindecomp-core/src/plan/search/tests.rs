@@ -3,9 +3,15 @@ use proptest::prelude::*;
 use super::*;
 
 /// Random problems: up to 7 variables of up to 5 values, small costs (so that ties are common),
-/// any pairs joined, in both directions and more than once, some entries infeasible.
+/// any pairs joined, in both directions and more than once, some entries infeasible; costs that
+/// floats cannot hold in some.
 fn problems() -> impl Strategy<Value = Problem> {
-    let cost = || prop_oneof![12 => 0u64..6, 1 => Just(INFEASIBLE)];
+    prop_oneof![3 => problems_in(1), 1 => problems_in((1 << 55) + 1)]
+}
+
+fn problems_in(unit: u64) -> impl Strategy<Value = Problem> {
+    let cost =
+        move || prop_oneof![12 => (0u64..6).prop_map(move |c| c * unit), 1 => Just(INFEASIBLE)];
     let domains = prop::collection::vec(1usize..=5, 1..=7);
     (domains, prop::collection::vec((0u32..7, 0u32..7), 0..12))
         .prop_flat_map(move |(domains, pairs)| {
@@ -38,10 +44,87 @@ fn problems() -> impl Strategy<Value = Problem> {
         })
 }
 
+/// The problem with every other value of a variable infeasible.
+fn fix(problem: &Problem, v: VarId, x: u32) -> Problem {
+    let mut fixed = Problem::new();
+    for u in problem.ids() {
+        let mut costs = problem.costs(u).to_vec();
+        if u == v {
+            for (y, cost) in costs.iter_mut().enumerate() {
+                if y != x as usize {
+                    *cost = INFEASIBLE;
+                }
+            }
+        }
+        fixed.add_variable(costs);
+    }
+    for e in problem.edges() {
+        let table = fixed.pair_table(e.rows, e.columns, e.table);
+        fixed.add_pair(e.from, e.to, table);
+    }
+    fixed
+}
+
+/// The problem with up to 4 positions, usages over random ranges, and limits that bind or not.
+fn limited() -> impl Strategy<Value = Problem> {
+    let usage = (
+        any::<prop::sample::Index>(),
+        0u32..4,
+        0u32..5,
+        prop::collection::vec(0u64..5, 25),
+    );
+    let usages = prop::collection::vec(usage, 0..8);
+    (problems(), prop::collection::vec(0u64..12, 4), usages).prop_map(
+        |(mut problem, limits, usages)| {
+            problem.set_limits(limits);
+            let edges: Vec<(VarId, VarId)> = problem.edges().map(|e| (e.from, e.to)).collect();
+            for (index, from, to, used) in usages {
+                if let Some(at) = index.index(8).checked_sub(4).filter(|at| *at < edges.len()) {
+                    let (a, b) = edges[at];
+                    let (rows, columns) = (problem.domain(a), problem.domain(b));
+                    let table = problem.dense(rows, columns, &used[..rows * columns]);
+                    problem.add_pair_usage(a, b, from..to.max(from).min(4), table);
+                } else {
+                    let v = VarId(index.index(problem.variables()) as u32);
+                    problem.add_usage(v, from..to.max(from).min(4), &used[..problem.domain(v)]);
+                }
+            }
+            problem
+        },
+    )
+}
+
 proptest! {
     #[test]
+    fn limits_over_time_are_kept(problem in limited()) {
+        let found = solve(&problem, Budget::default(), &Unwatched);
+        let all = exhaustive::solve(&problem, u128::MAX).unwrap();
+        prop_assert_eq!(problem.cost(&found.assignment), found.cost);
+        prop_assert!(found.bound <= all.cost && all.cost <= found.cost);
+    }
+
+    #[test]
+    fn classes_are_their_values(rows in prop::collection::vec(0u32..3, 1..6), columns in prop::collection::vec(0u32..3, 1..6), cells in prop::collection::vec(0u64..2, 9)) {
+        let count = |map: &[u32]| *map.iter().max().unwrap() as usize + 1;
+        let (height, width) = (count(&rows), count(&columns));
+        let mut problem = Problem::new();
+        let a = problem.add_variable(vec![0; rows.len()]);
+        let b = problem.add_variable(vec![0; columns.len()]);
+        let table = problem.pair_table(&rows, &columns, &cells[..height * width]);
+        problem.add_pair(a, b, table);
+        let dense: Vec<u64> = rows.iter().flat_map(|&r| columns.iter().map(move |&c| (r, c)))
+            .map(|(r, c)| cells[r as usize * width + c as usize]).collect();
+        prop_assert_eq!(problem.dense(rows.len(), columns.len(), dense.clone()), table);
+        let edge = problem.edges().next().unwrap();
+        for (at, cost) in dense.iter().enumerate() {
+            let (x, y) = (at / columns.len(), at % columns.len());
+            prop_assert_eq!(edge.cost(x as u32, y as u32), *cost);
+        }
+    }
+
+    #[test]
     fn exact_is_exhaustive(problem in problems()) {
-        let exact = exact::solve(&problem, Budget::default());
+        let exact = solve(&problem, Budget::default(), &Unwatched);
         let all = exhaustive::solve(&problem, u128::MAX).unwrap();
         prop_assert_eq!(exact.cost, all.cost);
         prop_assert_eq!(exact.bound, all.cost);
@@ -49,9 +132,34 @@ proptest! {
     }
 
     #[test]
+    fn marginals_are_those_of_all_assignments(problem in problems()) {
+        let found = marginals(&problem, Budget::default(), &Unwatched);
+        prop_assert!(found.exact);
+        for v in problem.ids() {
+            for x in 0..problem.domain(v) as u32 {
+                let fixed = fix(&problem, v, x);
+                let all = exhaustive::solve(&fixed, u128::MAX).unwrap();
+                prop_assert_eq!(found.least(v, x), all.cost);
+            }
+        }
+    }
+
+    #[test]
+    fn marginals_bound_when_tables_do_not_fit(problem in problems(), cells in 0u64..30, work in 0u64..300) {
+        let budget = Budget { table_bytes: 8 * cells, work };
+        let found = marginals(&problem, budget, &Unwatched);
+        for v in problem.ids() {
+            for x in 0..problem.domain(v) as u32 {
+                let all = exhaustive::solve(&fix(&problem, v, x), u128::MAX).unwrap();
+                prop_assert!(found.least(v, x) <= all.cost);
+            }
+        }
+    }
+
+    #[test]
     fn bounds_hold_when_tables_do_not_fit(problem in problems(), cells in 0u64..30, work in 0u64..300) {
         let budget = Budget { table_bytes: 8 * cells, work };
-        let found = exact::solve(&problem, budget);
+        let found = solve(&problem, budget, &Unwatched);
         let all = exhaustive::solve(&problem, u128::MAX).unwrap();
         prop_assert_eq!(problem.cost(&found.assignment), found.cost);
         prop_assert!(found.bound <= all.cost && all.cost <= found.cost);
@@ -92,9 +200,9 @@ fn layers(layers: u32, domain: usize) -> Problem {
 
 #[test]
 fn repeated_layers_are_solved_exactly() {
-    let found = exact::solve(&layers(60, 40), Budget::default());
+    let found = solve(&layers(60, 40), Budget::default(), &Unwatched);
     assert!(found.is_optimal());
-    assert_eq!(found, exact::solve(&layers(60, 40), Budget::default()));
+    assert_eq!(found, solve(&layers(60, 40), Budget::default(), &Unwatched));
 }
 
 #[test]
@@ -103,17 +211,23 @@ fn values_that_no_edge_tells_apart_are_one() {
     let a = problem.add_variable([5, 3, 3]);
     let b = problem.add_variable([0, 0]);
     problem.add_edge(a, b, [1, 2, 1, 2, 1, 2]);
-    let small = compact::compact(&problem);
-    assert_eq!(small.kept, [vec![1], vec![0, 1]]);
-    assert_eq!(exact::solve(&problem, Budget::default()).assignment, [1, 0]);
+    let edge = problem.edges().next().unwrap();
+    assert_eq!(
+        (edge.rows, edge.columns, edge.table),
+        (&[0, 0, 0][..], &[0, 1][..], &[1, 2][..])
+    );
+    assert_eq!(
+        solve(&problem, Budget::default(), &Unwatched).assignment,
+        [1, 0]
+    );
 }
 
 #[test]
 fn nothing_feasible_is_said_so() {
     let mut problem = Problem::new();
     problem.add_variable([INFEASIBLE, INFEASIBLE]);
-    let found = exact::solve(&problem, Budget::default());
+    let found = solve(&problem, Budget::default(), &Unwatched);
     assert!(!found.is_feasible() && found.is_optimal());
     assert!(!exhaustive::solve(&problem, 10).unwrap().is_feasible());
-    assert!(exact::solve(&Problem::new(), Budget::default()).is_optimal());
+    assert!(solve(&Problem::new(), Budget::default(), &Unwatched).is_optimal());
 }
