@@ -64,7 +64,34 @@ pub enum Error {
     /// A pass that broke a rule of the graph: a bug of this crate.
     #[error(transparent)]
     Pass(#[from] eindecomp_core::pass::PassError),
+    /// A plan that was not found where none is made.
+    #[error("{0}")]
+    PlanMiss(Box<crate::PlanMiss>),
+    /// A plan that could not be recorded.
+    #[error("the plan is not recorded: folder {}: {source}", folder.display())]
+    PlanNotWritten {
+        /// The folder of plans.
+        folder: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A stored plan that the planner would not make again.
+    #[error(
+        "the stored plan {key} moves {stored} B, but the planner now makes another one, which moves {made} B"
+    )]
+    PlanDiffers {
+        /// Hash of the plan's key: the name of its entry.
+        key: String,
+        /// Bytes that the stored plan moves.
+        stored: u128,
+        /// Bytes that the new plan moves.
+        made: u128,
+    },
+    /// Settings of a session that contradict each other or the build.
+    #[error(transparent)]
+    Session(#[from] crate::SessionError),
     /// A graph that cannot be planned as asked.
+    #[cfg(feature = "planner")]
     #[error(transparent)]
     Plan(#[from] eindecomp_core::plan::planner::PlanError),
     /// A plan that does not fit the graph.

@@ -9,6 +9,7 @@ mod fields;
 mod handle;
 mod message;
 mod model;
+mod planner;
 mod program;
 #[cfg(test)]
 #[path = "../tests/support/seen.rs"]
@@ -18,14 +19,15 @@ mod solve;
 mod source;
 mod weights;
 
-pub use cache::PlanOrigin;
+pub use cache::{CacheMode, EmbeddedPlans, Nearest, PlanMiss, PlanOrigin, UnknownMode};
 pub use eindecomp_core::ein::{DType, Dim};
 pub use eindecomp_core::graph::EinGraph;
 pub use eindecomp_core::kernel;
+#[cfg(feature = "planner")]
+pub use eindecomp_core::plan::Explain;
+pub use eindecomp_core::plan::cache::Difference;
 pub use eindecomp_core::plan::cluster;
-pub use eindecomp_core::plan::explain::Explain;
-pub use eindecomp_core::plan::planner::{Algorithm, Objective};
-pub use eindecomp_core::plan::{Cluster, Plan, Residency};
+pub use eindecomp_core::plan::{Algorithm, Cluster, Objective, Plan, Residency};
 pub use eindecomp_runtime::{MemoryMode, Moved, Trace, Traffic};
 pub use element::{Float, Int};
 pub use error::{Error, ShapeError};
@@ -34,7 +36,7 @@ pub use handle::{CompositionError, CompositionErrors, Graph, Tensor};
 pub use model::{Array, Dims, Model, ModelGraph, NoState, Pack, Tensors, Unpack};
 pub use ndarray;
 pub use program::{CompileReport, Compiled, Program};
-pub use session::{Session, SessionBuilder};
+pub use session::{Session, SessionBuilder, SessionError};
 pub use weights::WeightsFile;
 
 /// Blocks of tensor code, checked when the crate is compiled.
@@ -48,6 +50,16 @@ macro_rules! ein {
     ($($program:tt)*) => { $crate::__private::ein! { $crate { $($program)* } } };
 }
 
+/// The plans in a folder, as part of the binary: `include_plans!("plans")`, beside the crate's
+/// `Cargo.toml`. A file that is changed or removed is noticed by the next build; one that is added
+/// is once any other one is changed or the crate is built anew.
+#[macro_export]
+macro_rules! include_plans {
+    ($folder:literal) => {
+        $crate::__private::include_plans! { $crate $folder }
+    };
+}
+
 /// What the items that `ein!` makes stand on; no part of the interface.
 #[doc(hidden)]
 pub mod __private {
@@ -55,7 +67,7 @@ pub mod __private {
     pub use crate::message::{Message, error};
     pub use crate::source::{Other, Source, instance};
     pub use eindecomp_core::graph::from_syntax::Arg;
-    pub use eindecomp_macros::{ein, link};
+    pub use eindecomp_macros::{ein, include_plans, link};
     pub use eindecomp_runtime::Element;
     /// What is never read.
     pub struct Unused;

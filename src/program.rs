@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 
 use eindecomp_core::graph::{BoundGraph, EinGraph, Role};
 use eindecomp_core::plan::Plan;
-use eindecomp_core::plan::explain::Explain;
 use eindecomp_core::task::TaskGraph;
 use eindecomp_core::task::lower::lower;
 use eindecomp_core::task::verify::verify;
@@ -255,9 +254,10 @@ impl Program {
     ///
     /// # Errors
     /// None for a plan that was compiled here.
-    pub fn explain(&self) -> Result<Explain, Error> {
+    #[cfg(feature = "planner")]
+    pub fn explain(&self) -> Result<crate::Explain, Error> {
         let b = &self.bindings[0];
-        Ok(Explain::new(&b.graph, &b.plan)?)
+        Ok(crate::Explain::new(&b.graph, &b.plan)?)
     }
 
     /// The plan in use.
@@ -396,7 +396,8 @@ impl<M: Model> Compiled<M> {
     ///
     /// # Errors
     /// As [`Program::explain`].
-    pub fn explain(&self) -> Result<Explain, Error> {
+    #[cfg(feature = "planner")]
+    pub fn explain(&self) -> Result<crate::Explain, Error> {
         self.program.explain()
     }
 

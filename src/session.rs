@@ -1,20 +1,20 @@
 //! Sessions: a cluster, a cache folder and a worker pool, which programs are compiled for.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use eindecomp_core::graph::{BoundGraph, EinGraph};
 use eindecomp_core::pass::Pipeline;
-use eindecomp_core::plan::planner::{Algorithm, Objective, PlanOptions, plan};
-use eindecomp_core::plan::verify::verify;
-use eindecomp_core::plan::{Cluster, Plan, Residency};
+use eindecomp_core::plan::{Algorithm, Cluster, Objective, Plan, PlanOptions, Residency};
 use eindecomp_runtime::{MemoryMode, Workers};
 
 use crate::Error;
-use crate::cache::{PlanCache, PlanOrigin};
+use crate::cache::{CacheMode, EmbeddedPlans, PlanCache, PlanOrigin, Task, UnknownMode};
 use crate::model::{Dims, Model, ModelGraph};
+use crate::planner::PLANNER;
 use crate::program::{Compiled, Program};
 
 /// What programs are compiled for. Cheap to clone.
@@ -37,13 +37,12 @@ impl Shared {
     }
 
     pub(crate) fn plan(&self, graph: &BoundGraph) -> Result<(Arc<Plan>, PlanOrigin), Error> {
-        let make = || {
-            let plan = plan(graph, &self.cluster, &self.options)?;
-            verify(graph, &plan, &self.cluster)?;
-            Ok(plan)
+        let task = Task {
+            graph,
+            cluster: &self.cluster,
+            options: &self.options,
         };
-        self.cache
-            .get_or_plan(graph, &self.cluster, &self.options, make)
+        self.cache.get(task, PLANNER)
     }
 }
 
@@ -52,17 +51,26 @@ impl Shared {
 pub struct SessionBuilder {
     cluster: Cluster,
     options: PlanOptions,
-    cache: CacheDir,
+    folder: Option<PathBuf>,
+    mode: Option<CacheMode>,
+    embedded: EmbeddedPlans,
     workers: Option<usize>,
     memory: MemoryMode,
 }
 
-#[derive(Clone, Debug)]
-enum CacheDir {
-    /// `EINDECOMP_CACHE`, else the user's cache folder.
-    Default,
-    At(PathBuf),
-    Off,
+/// Settings of a session that contradict each other or the build.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// `EINDECOMP_MODE` names no mode.
+    #[error("EINDECOMP_MODE: {0}")]
+    Mode(#[from] UnknownMode),
+    /// A mode that plans, in a build that cannot.
+    #[error("mode `{0}` needs the planner, which this build was made without (feature `planner`)")]
+    NoPlanner(CacheMode),
+    /// Nowhere to record plans.
+    #[error("mode `record` needs a folder: give `cache_dir`, or set EINDECOMP_CACHE")]
+    NoFolder,
 }
 
 impl SessionBuilder {
@@ -105,33 +113,51 @@ impl SessionBuilder {
     /// The folder of plans. Default: the environment variable `EINDECOMP_CACHE`, else
     /// `eindecomp` in the user's cache folder; without either, plans are kept in memory only.
     pub fn cache_dir(mut self, folder: impl Into<PathBuf>) -> Self {
-        self.cache = CacheDir::At(folder.into());
+        self.folder = Some(folder.into());
         self
     }
 
-    /// Neither reads nor writes plans on disk: they are kept in this process only.
-    pub fn no_cache(mut self) -> Self {
-        self.cache = CacheDir::Off;
+    /// How plans are come by. Default: the environment variable `EINDECOMP_MODE`, else
+    /// [`CacheMode::Auto`].
+    pub fn cache_mode(mut self, mode: CacheMode) -> Self {
+        self.mode = Some(mode);
+        self
+    }
+
+    /// Neither reads nor writes plans: they are kept in this process only ([`CacheMode::Off`]).
+    pub fn no_cache(self) -> Self {
+        self.cache_mode(CacheMode::Off)
+    }
+
+    /// Plans that the binary carries, which are looked at first: `include_plans!("plans")`.
+    pub fn plans(mut self, plans: EmbeddedPlans) -> Self {
+        self.embedded = plans;
         self
     }
 
     /// The session.
     ///
     /// # Errors
-    /// The worker pool could not be started.
+    /// `EINDECOMP_MODE` is no mode; a mode that this build or the lack of a folder forbids; the worker
+    /// pool could not be started.
     pub fn build(self) -> Result<Session, Error> {
         let threads = self.workers.or_else(|| {
             std::thread::available_parallelism()
                 .ok()
                 .map(NonZeroUsize::get)
         });
-        let cache = match self.cache {
-            CacheDir::At(folder) => PlanCache::new(folder),
-            CacheDir::Default => {
-                default_cache_dir().map_or_else(PlanCache::in_memory, PlanCache::new)
-            }
-            CacheDir::Off => PlanCache::in_memory(),
+        let cache = PlanCache {
+            mode: self.mode.map_or_else(default_mode, Ok)?,
+            folder: self.folder.or_else(default_cache_dir),
+            embedded: self.embedded,
         };
+        let plans = !matches!(cache.mode, CacheMode::Auto | CacheMode::Frozen);
+        if plans && PLANNER.is_none() {
+            return Err(SessionError::NoPlanner(cache.mode).into());
+        }
+        if cache.mode == CacheMode::Record && cache.folder.is_none() {
+            return Err(SessionError::NoFolder.into());
+        }
         let workers = Arc::new(Workers::new(threads.unwrap_or(1))?);
         let SessionBuilder {
             cluster,
@@ -151,17 +177,24 @@ impl SessionBuilder {
     }
 }
 
+/// An environment variable that is set to something.
+fn var(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|v| !v.is_empty())
+}
+
+/// `EINDECOMP_MODE`, else `auto`.
+fn default_mode() -> Result<CacheMode, SessionError> {
+    let mode = var("EINDECOMP_MODE").map(|v| v.to_string_lossy().parse());
+    Ok(mode.transpose()?.unwrap_or_default())
+}
+
 /// `EINDECOMP_CACHE`, else `eindecomp` in the user's cache folder.
 fn default_cache_dir() -> Option<PathBuf> {
-    let var = |name| {
-        std::env::var_os(name)
-            .filter(|v| !v.is_empty())
-            .map(PathBuf::from)
-    };
-    var("EINDECOMP_CACHE").or_else(|| {
-        let base = var("XDG_CACHE_HOME")
-            .or_else(|| var("LOCALAPPDATA"))
-            .or_else(|| Some(var("HOME")?.join(".cache")));
+    let folder = |name| var(name).map(PathBuf::from);
+    folder("EINDECOMP_CACHE").or_else(|| {
+        let base = folder("XDG_CACHE_HOME")
+            .or_else(|| folder("LOCALAPPDATA"))
+            .or_else(|| Some(folder("HOME")?.join(".cache")));
         Some(base?.join("eindecomp"))
     })
 }
@@ -172,7 +205,9 @@ impl Session {
         SessionBuilder {
             cluster: Cluster::cpus(1),
             options: PlanOptions::default(),
-            cache: CacheDir::Default,
+            folder: None,
+            mode: None,
+            embedded: EmbeddedPlans::default(),
             workers: None,
             memory: MemoryMode::default(),
         }

@@ -5,6 +5,7 @@
 mod expand;
 mod obligations;
 mod others;
+mod plans;
 mod report;
 mod rust;
 mod shape;
@@ -25,6 +26,12 @@ pub fn ein(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
 #[proc_macro]
 pub fn link(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     others::link(input.into()).into()
+}
+
+/// What `eindecomp::include_plans!` hands over: the path of `eindecomp`, then a folder.
+#[proc_macro]
+pub fn include_plans(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    plans::include(input.into()).into()
 }
 
 fn run(input: TokenStream) -> TokenStream {

@@ -121,7 +121,7 @@ impl AxisAccess {
 
     /// Do tiles of different values of a label overlap in what they read, as windows and shifted
     /// reads do? `false` for a whole axis by one index and for merged axes.
-    pub(crate) fn is_window(&self, extents: &[usize]) -> bool {
+    pub fn is_window(&self, extents: &[usize]) -> bool {
         match self {
             AxisAccess::Bare(_) | AxisAccess::Data => false,
             AxisAccess::Affine { terms, offset } => {
@@ -271,7 +271,7 @@ pub fn splittable(e: &EinSum) -> Vec<bool> {
 /// Pairs of labels of which an operand reads the second as the slowest of a merged axis and the
 /// first as a faster one: unless every tile has one value of the second, splitting the first
 /// leaves each tile with almost all of the axis to read.
-pub(crate) fn inner_labels(e: &EinSum, extents: &[usize]) -> Vec<(LabelId, LabelId)> {
+pub fn inner_labels(e: &EinSum, extents: &[usize]) -> Vec<(LabelId, LabelId)> {
     let mut pairs = Vec::new();
     for axis in e.operands.iter().flat_map(|o| AccessMap::of(o).axes) {
         let AxisAccess::Affine { mut terms, .. } = axis else {

@@ -4,15 +4,16 @@
 //! is one JSON document: format, key, plan, and the hash of the last two. Read back, it is
 //! untrusted: see [`decode`].
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::io;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::cluster::Hierarchy;
 use super::verify::{self, verify};
-use super::{Algorithm, Cluster, Objective, Plan, PlanOptions, Residency};
+use super::{Algorithm, Cluster, Plan, PlanOptions, Residency};
 use crate::graph::{BoundGraph, Pin};
 
 /// Version of the planner: raised whenever it makes another plan of the same key. A test compares
@@ -86,17 +87,6 @@ impl Key {
     }
 }
 
-impl Objective {
-    /// Name and version of the cost model.
-    pub fn model(self) -> &'static str {
-        use super::cost::CostModel;
-        match self {
-            Objective::Placed => super::cost::placed::MODEL,
-            Objective::Communication => super::cost::communication::Communication.name(),
-        }
-    }
-}
-
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry<K, P> {
@@ -124,7 +114,7 @@ pub enum EntryError {
     Text,
     /// An entry of another key.
     #[error("it is for another key: the {0} differs")]
-    Key(&'static str),
+    Key(String),
     /// A plan by another model or residency than the key's.
     #[error("its plan is not one of its key's: the {0} differs")]
     Plan(&'static str),
@@ -178,8 +168,10 @@ pub fn decode(
     if encode(&entry.key, &entry.plan).as_bytes() != text {
         return Err(EntryError::Text);
     }
-    if let Some(part) = difference(&entry.key, key) {
-        return Err(EntryError::Key(part));
+    if entry.key != *key {
+        let all = differences(key, &entry.key);
+        let part = all.into_iter().next().map(|d| d.part);
+        return Err(EntryError::Key(part.unwrap_or_default()));
     }
     let plan = entry.plan;
     if plan.model != key.model {
@@ -192,19 +184,86 @@ pub fn decode(
     Ok(plan)
 }
 
-/// The first part in which two keys differ.
-pub fn difference(a: &Key, b: &Key) -> Option<&'static str> {
-    let parts = [
-        ("graph", a.graph == b.graph),
-        ("pins", a.pins == b.pins),
-        ("residency", a.residency == b.residency),
-        ("capacity", a.capacity == b.capacity),
-        ("hierarchy of devices", a.hierarchy == b.hierarchy),
-        ("cost model", a.model == b.model),
-        ("algorithm", a.algorithm == b.algorithm),
-        ("planner", a.planner == b.planner),
-    ];
-    parts.iter().find(|p| !p.1).map(|p| p.0)
+/// The key of an entry, whatever its plan is worth: for telling what the entries of a folder are.
+///
+/// # Errors
+/// No entry's JSON, or another format.
+pub fn decode_key(text: &[u8]) -> Result<Key, EntryError> {
+    let entry: Entry<Key, serde::de::IgnoredAny> = serde_json::from_slice(text)?;
+    match entry.format {
+        FORMAT => Ok(entry.key),
+        other => Err(EntryError::Format(other)),
+    }
+}
+
+/// A part in which two keys differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// The part: a field of [`Key`].
+    pub part: String,
+    /// What is wanted: of a list, the first item that differs.
+    pub wanted: String,
+    /// What was found there.
+    pub found: String,
+}
+
+/// `devices: 8 wanted, 4 found`
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Difference {
+            part,
+            wanted,
+            found,
+        } = self;
+        write!(f, "{part}: {wanted} wanted, {found} found")
+    }
+}
+
+/// Every part in which two keys differ, down to numbers, names and lines; the graph last.
+pub fn differences(wanted: &Key, found: &Key) -> Vec<Difference> {
+    let value = |key| serde_json::to_value(key).expect("keys have string keys only");
+    let mut all = Vec::new();
+    compare("", &value(wanted), &value(found), &mut all);
+    all.sort_by_key(|d| d.part.starts_with("graph"));
+    all
+}
+
+fn compare(part: &str, wanted: &Value, found: &Value, all: &mut Vec<Difference>) {
+    match (wanted, found) {
+        _ if wanted == found => {}
+        (Value::Object(wanted), Value::Object(found)) => {
+            for (name, wanted) in wanted {
+                let part = [part, name].join(if part.is_empty() { "" } else { " " });
+                compare(&part, wanted, found.get(name).unwrap_or(&Value::Null), all);
+            }
+        }
+        (Value::Array(wanted), Value::Array(found)) => {
+            let mut at = 0..wanted.len().max(found.len());
+            let at = at.find(|&i| wanted.get(i) != found.get(i)).unwrap_or(0);
+            let item = |items: &[Value]| items.get(at).cloned().unwrap_or_default();
+            compare(part, &item(wanted), &item(found), all);
+        }
+        _ => all.push(Difference {
+            part: part.into(),
+            wanted: text(wanted),
+            found: text(found),
+        }),
+    }
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => "nothing".into(),
+        Value::String(text) => format!("`{}`", text.trim()),
+        value => value.to_string(),
+    }
+}
+
+/// How many lines of `wanted`'s graph are not `found`'s: which of several entries is nearest.
+pub fn distance(wanted: &Key, found: &Key) -> usize {
+    let lines = wanted.graph.iter().zip(&found.graph);
+    let different = lines.filter(|(a, b)| a != b).count();
+    different + wanted.graph.len().abs_diff(found.graph.len())
 }
 
 /// SHA-256 of the compact JSON.
@@ -308,8 +367,8 @@ impl serde_json::ser::Formatter for Lines {
 mod tests {
     use super::*;
     use crate::ein::Agg;
-    use crate::plan::plan;
     use crate::plan::samples::{Sample, ffn, matmul};
+    use crate::plan::{Objective, plan};
 
     fn planned(graph: &BoundGraph, devices: u32) -> (Key, Plan, Cluster) {
         let (cluster, options) = (Cluster::cpus(devices), PlanOptions::default());
@@ -440,7 +499,7 @@ mod tests {
             read(encode(&key, &plan).as_bytes())
         };
         let error = refused(&|key, _| key.hierarchy = Hierarchy::flat(3));
-        assert!(matches!(error, EntryError::Key("hierarchy of devices")));
+        assert!(matches!(error, EntryError::Key(part) if part == "hierarchy per_server"));
         let error = refused(&|_, plan| plan.moved_bytes += 1);
         assert!(matches!(
             error,

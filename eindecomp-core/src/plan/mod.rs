@@ -2,29 +2,42 @@
 //!
 //! Files: `layout` (boxes, tiles), `cluster`, `partition` (viable partition vectors), `cost/`
 //! (cost models), `search/` (exact, linearized, exhaustive), `place` (placement), `verify`,
-//! `explain`, `strategy` (names in words), `cache`.
+//! `explain`, `strategy` (names in words), `options`, `cache` (keys and entries). Without the feature
+//! `planner` plans are read, verified and lowered, but not made.
 
 pub mod cache;
 pub mod cluster;
+#[cfg(feature = "planner")]
 pub mod communication;
+#[cfg(feature = "planner")]
 pub mod cost;
+#[cfg(feature = "planner")]
 pub mod explain;
 pub mod layout;
+pub mod options;
+#[cfg(feature = "planner")]
 pub mod partition;
+#[cfg(feature = "planner")]
 mod place;
+#[cfg(feature = "planner")]
 pub mod planner;
 #[cfg(test)]
 mod samples;
+#[cfg(feature = "planner")]
 pub mod search;
+#[cfg(feature = "planner")]
 pub mod strategy;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod verify;
 
 pub use cluster::Cluster;
+#[cfg(feature = "planner")]
 pub use explain::Explain;
 pub use layout::{Layout, Region};
-pub use planner::{Algorithm, Objective, PlanError, PlanOptions, plan};
+pub use options::{Algorithm, Objective, PlanOptions};
+#[cfg(feature = "planner")]
+pub use planner::{PlanError, plan};
 
 use std::fmt;
 

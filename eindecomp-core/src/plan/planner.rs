@@ -6,7 +6,6 @@ use super::cluster::ClusterError;
 use super::communication;
 use super::cost::CostModel;
 use super::cost::communication::Communication;
-use super::cost::placed::MODEL;
 use super::place::{self, Placed, Search};
 use super::strategy::{Roles, Strategy};
 use super::verify::{self, verify};
@@ -14,38 +13,7 @@ use super::{Certificate, Cluster, Layout, Plan, Residency};
 use crate::graph::{BoundGraph, NodeId};
 use crate::task::exchange::traffic;
 
-/// What a plan minimises.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Objective {
-    /// Bytes that move between devices, given where every tile is.
-    #[default]
-    Placed,
-    /// Elements that move when every tile is remote (EinDecomp, arXiv 2410.02682, §5).
-    Communication,
-}
-
-/// How the optimum is searched.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum Algorithm {
-    /// Elimination: optimal while its tables fit a budget, else with a bound.
-    #[default]
-    Exact,
-    /// The paper's dynamic programming along longest paths.
-    Linearized,
-    /// Every assignment: for tests, on small graphs.
-    Exhaustive,
-}
-
-/// What a user may choose about planning. Pins are part of the graph.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct PlanOptions {
-    /// What is minimised.
-    pub objective: Objective,
-    /// Where weights live between runs.
-    pub residency: Residency,
-    /// How.
-    pub algorithm: Algorithm,
-}
+pub use super::options::{Algorithm, Objective, PlanOptions};
 
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -202,7 +170,7 @@ fn evaluated(
     }
     Ok(Plan {
         devices,
-        model: MODEL.into(),
+        model: Objective::Placed.model().into(),
         residency: options.residency,
         moved_bytes: nodes.iter().map(|n| n.cost).sum(),
         nodes,

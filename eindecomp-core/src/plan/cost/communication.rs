@@ -15,6 +15,7 @@ use crate::ein::access::{AccessMap, AxisAccess};
 use crate::ein::einsum::Part;
 use crate::ein::{EinSum, LabelId};
 use crate::graph::{BoundGraph, NodeId};
+use crate::plan::Objective;
 use crate::plan::layout::{Layout, Region, tile_range};
 
 /// The model.
@@ -23,7 +24,7 @@ pub struct Communication;
 
 impl CostModel for Communication {
     fn name(&self) -> &'static str {
-        "communication/1"
+        Objective::Communication.model()
     }
 
     fn unit(&self) -> &'static str {

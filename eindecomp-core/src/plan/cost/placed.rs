@@ -9,9 +9,6 @@ use crate::ein::access::{AccessMap, output_region};
 use crate::ein::einsum::Part;
 use crate::plan::layout::{Layout, Region};
 
-/// Name and version of the model in plans and keys.
-pub const MODEL: &str = "placed/1";
-
 /// At most one box of a tensor per device.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Holding(Vec<Option<Region>>);

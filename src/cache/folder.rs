@@ -1,0 +1,128 @@
+//! A folder of plan entries: one file per key, whole or not there at all.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use eindecomp_core::plan::cache::{EntryError, MAX_BYTES};
+
+/// Temporaries of this age were left by a process that died.
+const STALE: Duration = Duration::from_secs(3600);
+
+/// Why a file of the folder was left out.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ReadError {
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error("it is not a regular file")]
+    Kind,
+    #[error("it has more than {MAX_BYTES} bytes")]
+    Size,
+    #[error(transparent)]
+    Entry(#[from] EntryError),
+}
+
+/// The file of a key.
+pub(crate) fn entry(folder: &Path, hash: &str) -> PathBuf {
+    folder.join(format!("{hash}.json"))
+}
+
+/// Every entry's file, by name.
+///
+/// # Errors
+/// The folder cannot be listed.
+pub(crate) fn entries(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for file in fs::read_dir(folder)? {
+        let path = file?.path();
+        let name = path.file_name().and_then(|n| n.to_str());
+        if name
+            .and_then(|n| n.strip_suffix(".json"))
+            .is_some_and(is_hash)
+        {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// 64 hexadecimal digits.
+fn is_hash(name: &str) -> bool {
+    name.len() == 64 && name.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// A file's content; `None` if there is no such file.
+pub(crate) fn bytes(path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
+    // before opening: opening a pipe waits for its writer
+    let meta = match fs::metadata(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        meta => meta?,
+    };
+    if !meta.is_file() {
+        return Err(ReadError::Kind);
+    }
+    if meta.len() > MAX_BYTES {
+        return Err(ReadError::Size);
+    }
+    let mut text = Vec::new();
+    File::open(path)?.take(MAX_BYTES).read_to_end(&mut text)?;
+    Ok(Some(text))
+}
+
+/// Writes an entry whole or not at all.
+pub(crate) fn store(folder: &Path, hash: &str, text: &[u8]) -> io::Result<()> {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    fs::create_dir_all(folder)?;
+    let now = SystemTime::now();
+    // numbers of processes repeat, on other machines and later
+    let nanos = now
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |d| d.as_nanos());
+    let (process, count) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+    remove_stale(folder, now);
+    let temporary = folder.join(format!(".{hash}.{process}.{nanos}.{count}.tmp"));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&temporary)
+        .and_then(|mut file| {
+            file.write_all(text)?;
+            file.sync_all()
+        })
+        .and_then(|()| fs::rename(&temporary, entry(folder, hash)));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written?;
+    // the rename itself survives a crash once the folder is synced, where folders can be
+    if let Ok(folder) = File::open(folder) {
+        let _ = folder.sync_all();
+    }
+    Ok(())
+}
+
+/// Removes temporaries that nobody will rename any more.
+fn remove_stale(folder: &Path, now: SystemTime) {
+    let Ok(files) = fs::read_dir(folder) else {
+        return;
+    };
+    for file in files.flatten() {
+        let name = file.file_name();
+        let temporary = name.to_str().is_some_and(is_temporary);
+        let age = file.metadata().and_then(|m| m.modified()).ok();
+        let age = age.and_then(|then| now.duration_since(then).ok());
+        if temporary && age.is_some_and(|age| age > STALE) {
+            let _ = fs::remove_file(file.path());
+        }
+    }
+}
+
+/// `.` + 64 hexadecimal digits + `.` … `.tmp`: nothing else in the folder is ever removed.
+fn is_temporary(name: &str) -> bool {
+    let hash = name.strip_prefix('.').and_then(|n| n.strip_suffix(".tmp"));
+    let hash = hash.and_then(|n| n.split_once('.')).map(|n| n.0);
+    hash.is_some_and(is_hash)
+}

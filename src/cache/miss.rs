@@ -1,0 +1,73 @@
+//! What is told of a plan that is not there.
+
+use std::fmt;
+
+use eindecomp_core::plan::cache::{Difference, Key, decode_key, differences, distance};
+
+use super::CacheMode;
+
+/// A plan that was not found where planning is not allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PlanMiss {
+    /// Hash of the plan's key: the name of the entry that is missing.
+    pub key: String,
+    /// The session's mode; `auto` in a build without the planner.
+    pub mode: CacheMode,
+    /// Where the entry was looked for.
+    pub looked_in: Vec<String>,
+    /// Why an entry of that name was left out, if there is one.
+    pub left_out: Option<String>,
+    /// The entry whose key differs least.
+    pub nearest: Option<Nearest>,
+}
+
+/// An entry of another key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nearest {
+    /// Its key's hash.
+    pub key: String,
+    /// What differs, graph last.
+    pub differences: Vec<Difference>,
+}
+
+impl fmt::Display for PlanMiss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let PlanMiss { key, mode, .. } = self;
+        match mode {
+            CacheMode::Auto => write!(f, "there is no plan, and this build has no planner: ")?,
+            mode => write!(f, "there is no plan, and mode `{mode}` makes none: ")?,
+        }
+        match &self.looked_in[..] {
+            [] => write!(f, "no plans are embedded and no folder is set")?,
+            places => write!(f, "no entry {key} in {}", places.join(" or "))?,
+        }
+        if let Some(why) = &self.left_out {
+            write!(f, "; there is one, but {why}")?;
+        }
+        if let Some(near) = &self.nearest {
+            write!(f, "; the nearest entry, {}, differs in", near.key)?;
+            for (i, difference) in near.differences.iter().enumerate() {
+                write!(f, "{} {difference}", if i > 0 { ";" } else { "" })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of entries `(hash, text)` the one whose key differs least: in the fewest lines of its graph, then
+/// in the fewest parts.
+pub(super) fn nearest(
+    wanted: &Key,
+    entries: impl Iterator<Item = (String, Vec<u8>)>,
+) -> Option<Nearest> {
+    let keys = entries.filter_map(|(hash, text)| Some((hash, decode_key(&text).ok()?)));
+    let ranked = keys.map(|(key, found)| {
+        let differences = differences(wanted, &found);
+        let rank = (distance(wanted, &found), differences.len(), key.clone());
+        (rank, Nearest { key, differences })
+    });
+    // an entry of the very key was left out for another reason
+    let others = ranked.filter(|(_, near)| !near.differences.is_empty());
+    others.min_by(|a, b| a.0.cmp(&b.0)).map(|(_, near)| near)
+}

@@ -1,0 +1,266 @@
+//! Where plans come from: this process, the binary, a folder, the planner, in this order.
+//!
+//! Nothing about the folder is an error in mode `auto`: a file that cannot be read or is no valid
+//! entry is reported once, left where it is, and the plan is made again; a folder that cannot be
+//! written is reported, and the plan is kept in memory. Entries are written to a temporary file
+//! beside them, synced, and renamed, so that readers see whole entries only.
+
+mod embedded;
+mod folder;
+mod miss;
+mod mode;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use eindecomp_core::graph::BoundGraph;
+use eindecomp_core::plan::cache::{Key, decode, encode};
+use eindecomp_core::plan::{Cluster, Plan, PlanOptions};
+use once_cell::sync::OnceCell;
+
+pub use embedded::EmbeddedPlans;
+pub use miss::{Nearest, PlanMiss};
+pub use mode::{CacheMode, UnknownMode};
+
+use crate::Error;
+use folder::ReadError;
+
+/// Plans that a process keeps; beyond, those that no program uses are dropped.
+const KEPT: usize = 1024;
+/// Entries of a folder that a miss is compared with.
+const COMPARED: usize = 256;
+
+/// Where a plan came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PlanOrigin {
+    /// It was made now.
+    Planned,
+    /// This process had it.
+    Memory,
+    /// The binary carries it.
+    Embedded,
+    /// It was read from the folder.
+    Disk,
+}
+
+impl std::fmt::Display for PlanOrigin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            PlanOrigin::Planned => "planned",
+            PlanOrigin::Memory => "from memory",
+            PlanOrigin::Embedded => "from the binary",
+            PlanOrigin::Disk => "from the plan cache",
+        })
+    }
+}
+
+type Slot = Arc<OnceCell<Arc<Plan>>>;
+
+/// Plans of this process, by where their session looks and key hash.
+static PLANS: LazyLock<Mutex<HashMap<(PlanCache, String), Slot>>> = LazyLock::new(Mutex::default);
+
+/// What is planned, and how.
+#[derive(Clone, Copy)]
+pub(crate) struct Task<'a> {
+    pub graph: &'a BoundGraph,
+    pub cluster: &'a Cluster,
+    pub options: &'a PlanOptions,
+}
+
+/// How plans are made: `None` in a build without the planner.
+pub(crate) type Planner = Option<fn(Task<'_>) -> Result<Plan, Error>>;
+
+/// Where a session looks for plans.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct PlanCache {
+    pub mode: CacheMode,
+    pub embedded: EmbeddedPlans,
+    /// Made when the first plan is written.
+    pub folder: Option<PathBuf>,
+}
+
+impl PlanCache {
+    /// The plan of a task: kept, carried, read, or made. Concurrent calls for one key make it once.
+    ///
+    /// # Errors
+    /// Those of the planner; a miss where nothing is planned ([`CacheMode`]); an entry that cannot
+    /// be written in mode `record`; a plan that is made otherwise in mode `verify`.
+    pub(crate) fn get(
+        &self,
+        task: Task<'_>,
+        planner: Planner,
+    ) -> Result<(Arc<Plan>, PlanOrigin), Error> {
+        let key = Key::new(task.graph, task.cluster, task.options);
+        let hash = key.hash();
+        let mut origin = PlanOrigin::Memory;
+        let plan = self
+            .slot(&hash)
+            .get_or_try_init(|| {
+                let look_up = LookUp {
+                    cache: self,
+                    task,
+                    key: &key,
+                    hash: &hash,
+                };
+                let (plan, from) = look_up.plan(planner)?;
+                origin = from;
+                Ok::<_, Error>(Arc::new(plan))
+            })?
+            .clone();
+        if origin != PlanOrigin::Planned {
+            tracing::info!(key = %hash, %origin, "plan cache hit");
+        }
+        Ok((plan, origin))
+    }
+
+    fn slot(&self, hash: &str) -> Slot {
+        let mut plans = PLANS.lock().unwrap_or_else(PoisonError::into_inner);
+        if plans.len() >= KEPT {
+            let in_use = |plan: &Arc<Plan>| Arc::strong_count(plan) > 1;
+            plans.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.get().is_some_and(in_use));
+        }
+        plans
+            .entry((self.clone(), hash.into()))
+            .or_default()
+            .clone()
+    }
+}
+
+/// One look-up, outside of what the process keeps.
+struct LookUp<'a> {
+    cache: &'a PlanCache,
+    task: Task<'a>,
+    key: &'a Key,
+    hash: &'a str,
+}
+
+impl LookUp<'_> {
+    fn plan(&self, planner: Planner) -> Result<(Plan, PlanOrigin), Error> {
+        let mode = self.cache.mode;
+        let (found, left_out) = self.find();
+        match (mode, found, planner) {
+            (CacheMode::Verify, Some((plan, origin)), Some(make)) => {
+                self.compare(&plan, &make(self.task)?)?;
+                Ok((plan, origin))
+            }
+            (_, Some(found), _) => Ok(found),
+            (CacheMode::Auto | CacheMode::Record | CacheMode::Off, None, Some(make)) => {
+                tracing::info!(key = %self.hash, "plan cache miss");
+                let plan = make(self.task)?;
+                self.write(&plan)?;
+                Ok((plan, PlanOrigin::Planned))
+            }
+            (_, None, _) => Err(Error::PlanMiss(Box::new(self.miss(left_out)))),
+        }
+    }
+
+    /// The plan that is carried or stored; else why an entry was left out, if there is one.
+    fn find(&self) -> (Option<(Plan, PlanOrigin)>, Option<String>) {
+        let PlanCache {
+            mode,
+            embedded,
+            folder,
+        } = self.cache;
+        let mut left_out = None;
+        if *mode != CacheMode::Off
+            && *mode != CacheMode::Record
+            && let Some(text) = embedded.get(self.hash)
+        {
+            match self.decode(text) {
+                Ok(plan) => return (Some((plan, PlanOrigin::Embedded)), None),
+                Err(error) => {
+                    tracing::warn!(key = %self.hash, %error, "plan cache: embedded entry left out");
+                    left_out = Some(error.to_string());
+                }
+            }
+        }
+        if *mode != CacheMode::Off
+            && let Some(folder) = folder
+        {
+            let path = folder::entry(folder, self.hash);
+            let read = folder::bytes(&path).and_then(|text| match text {
+                Some(text) => Ok(Some(self.decode(&text)?)),
+                None => Ok(None),
+            });
+            match read {
+                Ok(Some(plan)) => return (Some((plan, PlanOrigin::Disk)), None),
+                Ok(None) => {}
+                Err(error) => {
+                    let path = path.display();
+                    tracing::warn!(key = %self.hash, %path, %error, "plan cache entry left out");
+                    left_out = Some(error.to_string());
+                }
+            }
+        }
+        (None, left_out)
+    }
+
+    fn decode(&self, text: &[u8]) -> Result<Plan, ReadError> {
+        Ok(decode(text, self.key, self.task.graph, self.task.cluster)?)
+    }
+
+    fn write(&self, plan: &Plan) -> Result<(), Error> {
+        let folder = match (self.cache.mode, &self.cache.folder) {
+            (CacheMode::Auto | CacheMode::Record, Some(folder)) => folder,
+            _ => return Ok(()),
+        };
+        let written = folder::store(folder, self.hash, encode(self.key, plan).as_bytes());
+        match (written, self.cache.mode) {
+            (Ok(()), _) => Ok(()),
+            (Err(source), CacheMode::Record) => Err(Error::PlanNotWritten {
+                folder: folder.clone(),
+                source,
+            }),
+            (Err(error), _) => {
+                let folder = folder.display();
+                tracing::warn!(key = %self.hash, %folder, %error, "plan cache folder not written");
+                Ok(())
+            }
+        }
+    }
+
+    fn compare(&self, stored: &Plan, made: &Plan) -> Result<(), Error> {
+        if stored == made {
+            return Ok(());
+        }
+        Err(Error::PlanDiffers {
+            key: self.hash.into(),
+            stored: stored.moved_bytes,
+            made: made.moved_bytes,
+        })
+    }
+
+    fn miss(&self, left_out: Option<String>) -> PlanMiss {
+        let PlanCache {
+            mode,
+            embedded,
+            folder,
+        } = self.cache;
+        let carried = embedded
+            .iter()
+            .map(|(hash, text)| (hash.into(), text.into()));
+        let stored = folder
+            .iter()
+            .flat_map(|f| folder::entries(f).unwrap_or_default());
+        let stored = stored.take(COMPARED).filter_map(|path| {
+            let hash = path.file_stem()?.to_str()?.into();
+            Some((hash, folder::bytes(&path).ok()??))
+        });
+        let mut looked_in = Vec::new();
+        if !embedded.is_empty() {
+            looked_in.push("the plans that the binary carries".into());
+        }
+        looked_in.extend(folder.iter().map(|f| f.display().to_string()));
+        PlanMiss {
+            key: self.hash.into(),
+            mode: *mode,
+            looked_in,
+            left_out,
+            nearest: miss::nearest(self.key, carried.chain(stored)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,288 @@
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, SystemTime};
+
+use eindecomp_core::graph::EinGraph;
+use eindecomp_core::plan::plan;
+use tempfile::tempdir;
+
+use super::*;
+use crate::planner::PLANNER;
+use crate::seen::seen;
+
+fn graph() -> BoundGraph {
+    let text = r#"eingraph {
+        %0 "x" = input f32[8, 4]
+        %1 "w" = weight f32[4, 6]
+        %2 "y" = sum[j=4; f32] %0[i, j] * %1[j, k] -> f32[i=8, k=6]
+        output "y" = %2
+    }"#;
+    EinGraph::parse(text)
+        .unwrap()
+        .bind(&BTreeMap::new())
+        .unwrap()
+}
+
+fn at(folder: impl Into<PathBuf>, mode: CacheMode) -> PlanCache {
+    PlanCache {
+        mode,
+        embedded: EmbeddedPlans::default(),
+        folder: Some(folder.into()),
+    }
+}
+
+fn auto(folder: impl Into<PathBuf>) -> PlanCache {
+    at(folder, CacheMode::Auto)
+}
+
+fn try_get(cache: &PlanCache, devices: u32) -> Result<(Arc<Plan>, PlanOrigin), Error> {
+    let task = Task {
+        graph: &graph(),
+        cluster: &Cluster::cpus(devices),
+        options: &PlanOptions::default(),
+    };
+    cache.get(task, PLANNER)
+}
+
+fn get(cache: &PlanCache) -> (Arc<Plan>, PlanOrigin) {
+    try_get(cache, 4).unwrap()
+}
+
+fn path(folder: &Path) -> PathBuf {
+    let key = Key::new(&graph(), &Cluster::cpus(4), &PlanOptions::default());
+    folder::entry(folder, &key.hash())
+}
+
+/// The messages of events while `f` runs.
+fn events<T>(f: impl FnOnce() -> T) -> (T, Vec<String>) {
+    let (result, seen) = seen(f);
+    let seen = seen.into_iter().map(|(_, text)| text);
+    let messages = seen.filter(|text| text.starts_with("plan cache")).collect();
+    (result, messages)
+}
+
+#[test]
+fn a_plan_is_made_once_and_read_by_the_next_process() {
+    let (first, second) = (tempdir().unwrap(), tempdir().unwrap());
+    let cache = auto(first.path());
+    let ((planned, origin), messages) = events(|| get(&cache));
+    assert_eq!(origin, PlanOrigin::Planned);
+    assert_eq!(messages, ["plan cache miss"]);
+    let ((_, origin), messages) = events(|| get(&cache));
+    assert_eq!(origin, PlanOrigin::Memory);
+    assert_eq!(messages, ["plan cache hit"]);
+    // a folder that this process has not seen is as good as another process
+    fs::copy(path(first.path()), path(second.path())).unwrap();
+    let ((read, origin), messages) = events(|| get(&auto(second.path())));
+    assert_eq!((origin, &read), (PlanOrigin::Disk, &planned));
+    assert_eq!(messages, ["plan cache hit"]);
+    assert_eq!(fs::read_dir(first.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn garbage_is_reported_and_planned_again() {
+    let folder = tempdir().unwrap();
+    fs::write(path(folder.path()), "garbage").unwrap();
+    fs::write(folder.path().join("README"), "not ours").unwrap();
+    let ((plan, origin), messages) = events(|| get(&auto(folder.path())));
+    assert_eq!(origin, PlanOrigin::Planned);
+    assert_eq!(messages, ["plan cache entry left out", "plan cache miss"]);
+    // the new entry took its place
+    let other = tempdir().unwrap();
+    fs::copy(path(folder.path()), path(other.path())).unwrap();
+    assert_eq!(get(&auto(other.path())), (plan, PlanOrigin::Disk));
+    assert!(folder.path().join("README").exists());
+}
+
+#[test]
+fn a_folder_that_cannot_be_used_costs_a_warning() {
+    let folder = tempdir().unwrap();
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    for folder in [file.clone(), file.join("below")] {
+        let ((_, origin), messages) = events(|| get(&auto(folder)));
+        assert_eq!(origin, PlanOrigin::Planned);
+        assert_eq!(messages.last().unwrap(), "plan cache folder not written");
+    }
+    // a folder where the entry should be
+    fs::create_dir(path(folder.path())).unwrap();
+    let ((_, origin), messages) = events(|| get(&auto(folder.path())));
+    assert_eq!(origin, PlanOrigin::Planned);
+    let expected = [
+        "plan cache entry left out",
+        "plan cache miss",
+        "plan cache folder not written",
+    ];
+    assert_eq!(messages, expected);
+    // no temporary stays behind
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn concurrent_calls_plan_once() {
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    let folder = tempdir().unwrap();
+    let cache = auto(folder.path());
+    let (graph, cluster, options) = (graph(), Cluster::cpus(3), PlanOptions::default());
+    let task = Task {
+        graph: &graph,
+        cluster: &cluster,
+        options: &options,
+    };
+    let make = |task: Task<'_>| {
+        MADE.fetch_add(1, Ordering::Relaxed);
+        Ok(plan(task.graph, task.cluster, task.options)?)
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| cache.get(task, Some(make)).unwrap());
+        }
+    });
+    assert_eq!(MADE.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn only_old_temporaries_are_removed() {
+    let folder = tempdir().unwrap();
+    let file = |name: &str, age: u64| {
+        let path = folder.path().join(name);
+        let file = File::create(&path).unwrap();
+        file.set_modified(SystemTime::now() - Duration::from_secs(age))
+            .unwrap();
+        path
+    };
+    let hash = "0".repeat(64);
+    let old = file(&format!(".{hash}.1.2.3.tmp"), 4000);
+    let kept = [
+        file(&format!(".{hash}.1.2.4.tmp"), 3000),
+        file(&format!("{hash}.json"), 4000),
+        file(".other.tmp", 4000),
+    ];
+    get(&auto(folder.path()));
+    assert!(!old.exists());
+    assert!(kept.iter().all(|path| path.exists()));
+}
+
+/// The text of an error.
+fn refused(cache: &PlanCache, devices: u32) -> String {
+    try_get(cache, devices).unwrap_err().to_string()
+}
+
+#[test]
+fn frozen_neither_plans_nor_writes() {
+    let folder = tempdir().unwrap();
+    let frozen = at(folder.path(), CacheMode::Frozen);
+    let none = refused(&frozen, 4);
+    let start = "there is no plan, and mode `frozen` makes none: no entry ";
+    assert!(none.starts_with(start), "{none}");
+    assert!(!none.contains("nearest"), "{none}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+
+    let (plan, _) = get(&auto(folder.path()));
+    assert_eq!(get(&frozen), (plan, PlanOrigin::Disk));
+    let other = refused(&frozen, 2);
+    let end = "differs in hierarchy per_server: 2 wanted, 4 found";
+    assert!(other.ends_with(end), "{other}");
+
+    let damaged = tempdir().unwrap();
+    fs::write(path(damaged.path()), "garbage").unwrap();
+    let left_out = refused(&at(damaged.path(), CacheMode::Frozen), 4);
+    assert!(
+        left_out.contains("; there is one, but it is no plan entry"),
+        "{left_out}"
+    );
+    assert_eq!(fs::read(path(damaged.path())).unwrap(), b"garbage");
+}
+
+#[test]
+fn record_writes_or_fails() {
+    let folder = tempdir().unwrap();
+    let (_, origin) = get(&at(folder.path(), CacheMode::Record));
+    assert_eq!(origin, PlanOrigin::Planned);
+    assert!(path(folder.path()).exists());
+    let file = folder.path().join("file");
+    fs::write(&file, "").unwrap();
+    let error = refused(&at(file, CacheMode::Record), 4);
+    assert!(
+        error.starts_with("the plan is not recorded: folder "),
+        "{error}"
+    );
+}
+
+#[test]
+fn verify_makes_each_plan_again() {
+    let folder = tempdir().unwrap();
+    let verify = at(folder.path(), CacheMode::Verify);
+    let missing = refused(&verify, 4);
+    assert!(missing.contains("mode `verify` makes none"), "{missing}");
+    get(&auto(folder.path()));
+    assert_eq!(get(&verify).1, PlanOrigin::Disk);
+
+    // a plan that keeps every rule, but is not what the planner makes: that of another search
+    let old = tempdir().unwrap();
+    let (graph, cluster) = (graph(), Cluster::cpus(4));
+    let key = Key::new(&graph, &cluster, &PlanOptions::default());
+    let mut worse = (*get(&auto(folder.path())).0).clone();
+    worse.certificate.space = "another space".into();
+    fs::write(path(old.path()), encode(&key, &worse)).unwrap();
+    let differs = refused(&at(old.path(), CacheMode::Verify), 4);
+    assert!(
+        differs.contains("the planner now makes another one"),
+        "{differs}"
+    );
+    assert_eq!(get(&auto(old.path())).0.as_ref(), &worse);
+}
+
+#[test]
+fn embedded_plans_come_first() {
+    let folder = tempdir().unwrap();
+    let (plan, _) = get(&auto(folder.path()));
+    let file = path(folder.path());
+    let hash: &str = file
+        .file_stem()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_string()
+        .leak();
+    let text: &[u8] = fs::read(&file).unwrap().leak();
+    let carried = |text: &'static [u8], mode, folder: Option<&Path>| PlanCache {
+        mode,
+        embedded: EmbeddedPlans::new(vec![(hash, text)].leak()),
+        folder: folder.map(PathBuf::from),
+    };
+    let frozen = carried(text, CacheMode::Frozen, None);
+    assert_eq!(get(&frozen), (plan.clone(), PlanOrigin::Embedded));
+    let miss = refused(&frozen, 8);
+    assert!(
+        miss.contains("in the plans that the binary carries; the nearest entry"),
+        "{miss}"
+    );
+    // one that is damaged gives way to the folder
+    let both = carried(&text[1..], CacheMode::Frozen, Some(folder.path()));
+    let (got, messages) = events(|| get(&both));
+    assert_eq!(got, (plan, PlanOrigin::Disk));
+    assert_eq!(
+        messages,
+        ["plan cache: embedded entry left out", "plan cache hit"]
+    );
+    // recording fills the folder with what the binary carries too
+    let recorded = tempdir().unwrap();
+    let record = carried(text, CacheMode::Record, Some(recorded.path()));
+    assert_eq!(get(&record).1, PlanOrigin::Planned);
+    assert_eq!(fs::read(path(recorded.path())).unwrap(), text);
+}
+
+#[test]
+fn modes_are_read_by_name() {
+    for mode in CacheMode::ALL {
+        assert_eq!(mode.to_string().parse(), Ok(mode));
+    }
+    let error = "Frozen".parse::<CacheMode>().unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "`Frozen` is no cache mode: they are `auto`, `record`, `frozen`, `verify` and `off`"
+    );
+}
