@@ -40,6 +40,15 @@ pub enum BindError {
     /// A tensor whose element count does not fit.
     #[error("`{0}` would have more than 2^48 elements")]
     TooLarge(Arc<str>),
+    /// A clause of which a side has no value.
+    #[error("`{} {} {}` has no value: {source} ({})", clause.left, clause.cmp.symbol(), clause.right, clause.origin)]
+    ClauseValue {
+        /// The clause.
+        clause: Clause,
+        /// Why.
+        #[source]
+        source: DimError,
+    },
     /// An extent without a value.
     #[error("`{tensor}`: {source}")]
     Dim {
@@ -49,6 +58,37 @@ pub enum BindError {
         #[source]
         source: DimError,
     },
+}
+
+impl BindError {
+    /// Does one follow from the other, which comes first, or say the same of another place?
+    fn follows(&self, first: &BindError) -> bool {
+        use BindError::{Clause, ClauseValue, Dim, Negative};
+        match (first, self) {
+            (Clause { clause: a, .. }, Clause { clause: b, .. }) => {
+                (&a.left, a.cmp, &a.right) == (&b.left, b.cmp, &b.right)
+            }
+            (
+                ClauseValue { source: a, .. } | Dim { source: a, .. },
+                ClauseValue { source: b, .. } | Dim { source: b, .. },
+            ) => a == b,
+            (Clause { clause, .. }, ClauseValue { source, .. } | Dim { source, .. }) => {
+                matches!(source, DimError::Divisor { divisor, .. } if *divisor == clause.left)
+            }
+            (Clause { clause, .. }, Negative { extent, .. }) => {
+                *extent == &clause.left - &clause.right
+            }
+            (Negative { extent: a, .. }, Negative { extent: b, .. }) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// Adds an error whose cause is not told yet.
+fn tell(errors: &mut Vec<BindError>, error: BindError) {
+    if !errors.iter().any(|first| error.follows(first)) {
+        errors.push(error);
+    }
 }
 
 /// An [`EinGraph`] with numbers for extents, and those numbers as `usize`.
@@ -72,7 +112,7 @@ impl EinGraph {
     /// The graph with every symbol replaced by its value.
     ///
     /// # Errors
-    /// Every unbound symbol, failed clause and impossible extent, in one list.
+    /// Every unbound symbol, failed clause and impossible extent, in one list, each cause once.
     pub fn bind(&self, dims: &BTreeMap<Arc<str>, i64>) -> Result<BoundGraph, Vec<BindError>> {
         let mut errors: Vec<BindError> = symbols(self)
             .into_iter()
@@ -86,17 +126,23 @@ impl EinGraph {
         for clause in &self.clauses {
             match (clause.left.eval(&env), clause.right.eval(&env)) {
                 (Ok(left), Ok(right)) if !clause.cmp.holds(left, right) => {
-                    errors.push(BindError::Clause {
-                        clause: clause.clone(),
-                        left,
-                        right,
-                    });
+                    tell(
+                        &mut errors,
+                        BindError::Clause {
+                            clause: clause.clone(),
+                            left,
+                            right,
+                        },
+                    );
                 }
                 (Err(source), _) | (_, Err(source)) => {
-                    errors.push(BindError::Dim {
-                        tensor: clause.origin.clone(),
-                        source,
-                    });
+                    tell(
+                        &mut errors,
+                        BindError::ClauseValue {
+                            clause: clause.clone(),
+                            source,
+                        },
+                    );
                 }
                 _ => {}
             }
@@ -110,19 +156,25 @@ impl EinGraph {
             let name = node.name.clone();
             let mut number = |axis: usize, extent: &Dim| match extent.eval(&env) {
                 Err(source) => {
-                    errors.push(BindError::Dim {
-                        tensor: name.clone(),
-                        source,
-                    });
+                    tell(
+                        &mut errors,
+                        BindError::Dim {
+                            tensor: name.clone(),
+                            source,
+                        },
+                    );
                     0
                 }
                 Ok(value) if value < 0 => {
-                    errors.push(BindError::Negative {
-                        tensor: name.clone(),
-                        axis,
-                        extent: extent.clone(),
-                        value,
-                    });
+                    tell(
+                        &mut errors,
+                        BindError::Negative {
+                            tensor: name.clone(),
+                            axis,
+                            extent: extent.clone(),
+                            value,
+                        },
+                    );
                     0
                 }
                 Ok(value) => value as usize,

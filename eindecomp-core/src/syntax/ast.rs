@@ -194,6 +194,8 @@ pub struct Block {
     pub stmts: Vec<Stmt>,
     /// What is returned; `None` if it could not be read (an error is reported already).
     pub result: Option<ResultNames>,
+    /// An expression that stands where the names of the result should: an error.
+    pub unnamed: Option<Expr>,
     /// From the visibility to the result type and clauses.
     pub signature: Span,
     /// Of an `extern fn`, which has neither clauses nor statements: the dims that may be split.

@@ -50,6 +50,42 @@ impl Expr {
             }
         }
     }
+
+    /// [`Expr::children`], to be changed.
+    pub(in crate::syntax) fn children_mut(&mut self) -> Vec<&mut Expr> {
+        fn within<'e>(subs: &'e mut [Sub], out: &mut Vec<&'e mut Expr>) {
+            for sub in subs {
+                match sub {
+                    Sub::Expr(e) => out.push(e),
+                    Sub::Merged(parts, _) => within(parts, out),
+                    Sub::Rest(_) => {}
+                }
+            }
+        }
+        match &mut self.kind {
+            ExprKind::Lit(_) | ExprKind::Name(_) => Vec::new(),
+            ExprKind::Access { subs, .. } => {
+                let mut out = Vec::new();
+                within(subs, &mut out);
+                out
+            }
+            ExprKind::Call { args, .. } | ExprKind::Tuple(args) => args.iter_mut().collect(),
+            ExprKind::Unary(_, a) | ExprKind::Cast(a, _) | ExprKind::Paren(a) => vec![a],
+            ExprKind::Binary(_, a, b) => vec![a, b],
+            ExprKind::If {
+                cond,
+                then,
+                otherwise,
+            } => vec![cond, then, otherwise],
+            ExprKind::Reduce(reduce) => {
+                let filter = reduce.filter.iter_mut();
+                match &mut reduce.body {
+                    ReduceBody::Product(body) => filter.chain([body]).collect(),
+                    ReduceBody::Args(args) => filter.chain(args).collect(),
+                }
+            }
+        }
+    }
 }
 
 /// What an expression is.

@@ -118,6 +118,7 @@ pub(super) fn check(agg: &ast::Agg, items: &Items<'_>) -> (Option<Arc<RecordAgg>
         clauses: Vec::new(),
         stmts: Vec::new(),
         result: None,
+        unnamed: None,
         signature: span,
         splits: None,
     };

@@ -393,7 +393,7 @@ impl BodyCx<'_> {
                     format!("block `{name}` needs `{clause}`{that_is}, which does not follow");
                 let diag = Diag::new(Code::CalleeClause, path.span, text)
                     .secondary(clause.span, "needed here");
-                let fix = self.add_clause(&here, &[&left, &right]);
+                let fix = self.add_clause(&left, clause.cmp, &right);
                 self.errors.push(diag.fixes(fix));
                 continue;
             }

@@ -344,8 +344,13 @@ fn from_uses(
         } else if matches!(answer, Equality::Differ) || part.is_some() {
             diag = diag.fixes(part).help(different);
         } else {
-            let fix = cx.add_clause(&format!("{a} == {b}"), &[a, b]);
-            diag = diag.fixes(fix).help("or use one dim for both");
+            let sizes = a.as_symbol().is_some() && b.as_symbol().is_some();
+            diag = match cx.add_clause(a, CmpOp::Eq, b) {
+                Some(fix) if sizes => diag.fix(fix).help("or use one dim for both"),
+                Some(fix) => diag.fix(fix),
+                None if sizes => diag.help("use one dim for both"),
+                None => diag.help(different),
+            };
         }
         if matches!(answer, Equality::Unknown) {
             diag.code = Code::UnprovenExtent;
@@ -437,10 +442,8 @@ fn quotient(
                 read.span,
                 text(if known { "does not" } else { "may not" }),
             );
-            let clause = format!("{remainder} == 0");
-            let fix = cx
-                .add_clause(&clause, &[&read.axis, product])
-                .filter(|_| !known);
+            let fix = cx.add_clause(&remainder, CmpOp::Eq, &zero);
+            let fix = fix.filter(|_| !known);
             cx.errors.push(match known {
                 true => diag.help(format!("{} is no multiple of {product}", read.axis)),
                 false => diag.fixes(fix),
@@ -494,7 +497,7 @@ fn check_merged(cx: &mut BodyCx<'_>, read: &MergedUse, indices: &[Index]) {
                 "cannot prove `{product}` == `{axis}`: `({names})` is the first, its axis in `{}` the second",
                 read.access
             );
-            let fix = cx.add_clause(&format!("{product} == {axis}"), &[&product, axis]);
+            let fix = cx.add_clause(&product, CmpOp::Eq, axis);
             Diag::new(Code::UnprovenExtent, read.span, text).fixes(fix)
         }
     };

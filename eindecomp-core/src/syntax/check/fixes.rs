@@ -6,23 +6,62 @@ use super::body::BodyCx;
 use super::extents::{Access, Decl, Use};
 use super::prove::{Equality, Facts};
 use super::tree::{IndexId, Type};
-use super::walk::{self, positions};
+use super::walk::{self, free};
+use crate::ein::dim::Atom;
 use crate::ein::{DType, Dim};
-use crate::syntax::ast::{self, Generic, Ident, IndexDecl, LeftIndex, Pattern, StmtKind};
+use crate::syntax::ast::{self, CmpOp, Generic, Ident, IndexDecl, LeftIndex, Pattern, StmtKind};
 use crate::syntax::diag::Fix;
 use crate::syntax::token::Span;
 
 impl BodyCx<'_> {
-    /// A clause more in the block's `where`, if all of `dims` can be named there.
-    pub(super) fn add_clause(&self, clause: &str, dims: &[&Dim]) -> Option<Fix> {
-        if !dims.iter().all(|dim| self.nameable(dim)) {
-            return None;
+    /// A clause more in the block's `where`; see [`BodyCx::add_clauses`].
+    pub(super) fn add_clause(&self, left: &Dim, cmp: CmpOp, right: &Dim) -> Option<Fix> {
+        let exact = self.exact_quotient(left, cmp, right);
+        self.add_clauses(&[exact.unwrap_or_else(|| (left.clone(), cmp, right.clone()))])
+    }
+
+    /// Clauses more in the block's `where`, if all of their dims can be named there, and dims of 2
+    /// and more may fulfil them: what forces a dim to be 0 or 1 is not meant.
+    pub(super) fn add_clauses(&self, clauses: &[(Dim, CmpOp, Dim)]) -> Option<Fix> {
+        let mut facts = self.facts.clone();
+        for (left, _, right) in clauses {
+            for symbol in (left - right).symbols() {
+                facts.assume(&Dim::sym(symbol), CmpOp::Ge, &Dim::from(2));
+            }
         }
-        let help = format!("add `where {clause}`");
+        for (left, cmp, right) in clauses {
+            let named = self.nameable(left) && self.nameable(right);
+            if !named || facts.refuted(left, *cmp, right) {
+                return None;
+            }
+            facts.assume(left, *cmp, right);
+        }
+        let text = |(left, cmp, right): &(Dim, CmpOp, Dim)| {
+            let symbol = cmp.symbol();
+            format!("{left} {symbol} {right}")
+        };
+        let text = clauses.iter().map(text).collect::<Vec<_>>().join(", ");
+        let help = format!("add `where {text}`");
         Some(match self.ast.clauses.last() {
-            Some(last) => Fix::after(last.span, format!(", {clause}"), &help),
-            None => Fix::after(self.ast.ret.span, format!(" where {clause}"), &help),
+            Some(last) => Fix::after(last.span, format!(", {text}"), &help),
+            None => Fix::after(self.ast.ret.span, format!(" where {text}"), &help),
         })
+    }
+
+    /// That one of the quotients in a clause leaves no remainder, if the clause follows from that.
+    fn exact_quotient(&self, left: &Dim, cmp: CmpOp, right: &Dim) -> Option<(Dim, CmpOp, Dim)> {
+        let zero = Dim::from(0);
+        let mut quotients = Vec::new();
+        for side in [left, right] {
+            quotients_in(side, &mut quotients);
+        }
+        let remainders = quotients.into_iter().map(|(a, b)| a.rem(&b));
+        let mut enough = remainders.filter(|remainder| {
+            let mut facts = self.facts.clone();
+            facts.assume(remainder, CmpOp::Eq, &zero);
+            facts.holds(left, cmp, right)
+        });
+        enough.next().map(|remainder| (remainder, CmpOp::Eq, zero))
     }
 
     /// Is it an instance of any rank, such as `f/2`?
@@ -149,8 +188,7 @@ impl BodyCx<'_> {
         let [name] = &pattern.names[..] else {
             return None;
         };
-        let mut used = Vec::new();
-        positions(value, &mut used);
+        let mut used = free(value);
         used.retain(|name| self.lookup(name).is_none() && self.dims.named(name).is_none());
         let whole = whole_tensors(self, value);
         let indices = match whole.first() {
@@ -195,8 +233,26 @@ impl BodyCx<'_> {
     }
 }
 
+/// Every quotient in an extent, inner ones behind those around them.
+fn quotients_in(d: &Dim, out: &mut Vec<(Dim, Dim)>) {
+    for atom in d.terms().flat_map(|(monomial, _)| monomial) {
+        match atom {
+            Atom::Sym(_) => {}
+            Atom::Div(a, b) => {
+                out.push(((**a).clone(), (**b).clone()));
+                quotients_in(a, out);
+                quotients_in(b, out);
+            }
+            Atom::Rem(a, b) => {
+                quotients_in(a, out);
+                quotients_in(b, out);
+            }
+        }
+    }
+}
+
 /// The tensors with axes that an expression names without indices: name, place, extents.
-fn whole_tensors(cx: &BodyCx<'_>, e: &ast::Expr) -> Vec<(String, Span, Vec<Dim>)> {
+pub(super) fn whole_tensors(cx: &BodyCx<'_>, e: &ast::Expr) -> Vec<(String, Span, Vec<Dim>)> {
     if let Some(name) = walk::name(e) {
         let var = cx.lookup(name).map(|var| &cx.vars[var.at()]);
         let axes = var.and_then(|var| Some(var.ty.as_ref()?.tensor()?.axes.clone()));

@@ -6,7 +6,7 @@ use super::types::is_const;
 use crate::ein::ScalarFn;
 use crate::syntax::ast::{
     Clause, ClauseKind, Dim, DimKind, Expr, ExprKind, ForRange, Generic, Item, LeftIndex, Path,
-    Pattern, Program, RType, ReduceBody, Stmt, StmtKind, Sub, Type, TypeKind,
+    Pattern, Program, RType, Stmt, StmtKind, Type, TypeKind,
 };
 
 /// Paths by their text.
@@ -220,52 +220,18 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn sub(&mut self, sub: &'a Sub) {
-        match sub {
-            Sub::Expr(expr) => self.expr(expr),
-            Sub::Rest(_) => {}
-            Sub::Merged(members, _) => members.iter().for_each(|sub| self.sub(sub)),
-        }
-    }
-
     fn expr(&mut self, expr: &'a Expr) {
         match &expr.kind {
-            ExprKind::Lit(_) => {}
-            ExprKind::Name(place) => {
-                if place.fields.is_empty() {
-                    self.constant(&place.path);
-                }
-            }
-            ExprKind::Access { subs, .. } => subs.iter().for_each(|sub| self.sub(sub)),
-            ExprKind::Call { args, .. } | ExprKind::Tuple(args) => {
-                args.iter().for_each(|arg| self.expr(arg));
-            }
+            ExprKind::Name(place) if place.fields.is_empty() => self.constant(&place.path),
             ExprKind::Reduce(reduce) => {
-                for index in &reduce.indices {
-                    index.extent.iter().for_each(|dim| self.dim(dim));
-                }
-                reduce.filter.iter().for_each(|filter| self.expr(filter));
-                match &reduce.body {
-                    ReduceBody::Product(body) => self.expr(body),
-                    ReduceBody::Args(args) => args.iter().for_each(|arg| self.expr(arg)),
-                }
+                let ranges = reduce
+                    .indices
+                    .iter()
+                    .filter_map(|index| index.extent.as_ref());
+                ranges.for_each(|dim| self.dim(dim));
             }
-            ExprKind::Unary(_, inner) | ExprKind::Cast(inner, _) | ExprKind::Paren(inner) => {
-                self.expr(inner);
-            }
-            ExprKind::Binary(_, left, right) => {
-                self.expr(left);
-                self.expr(right);
-            }
-            ExprKind::If {
-                cond,
-                then,
-                otherwise,
-            } => {
-                [cond, then, otherwise]
-                    .into_iter()
-                    .for_each(|e| self.expr(e));
-            }
+            _ => {}
         }
+        expr.children().into_iter().for_each(|e| self.expr(e));
     }
 }

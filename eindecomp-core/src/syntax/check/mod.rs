@@ -8,6 +8,7 @@
 //! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
 //! * `kernels`: `extern fn`;
 //! * `body`: the variables of a block; `stmts`: its statements; `stores`: those into state;
+//!   `results`: what it returns;
 //! * `calls`: blocks calling blocks; `arguments`: what they are called with;
 //! * `expr`, `ops`, `access`, `reduce`: expressions; `dtype`: their element types;
 //! * `aggs`: aggregations over records;
@@ -31,6 +32,7 @@ mod others;
 mod prove;
 mod ranges;
 mod reduce;
+mod results;
 mod scalars;
 mod stmts;
 mod stores;

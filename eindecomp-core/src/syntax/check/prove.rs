@@ -115,7 +115,8 @@ impl Facts {
         match atom {
             Atom::Sym(s) => Dim::sym(s.clone()),
             Atom::Rem(a, b) => {
-                let (a, b) = (self.normal(a), self.normal(b));
+                let b = self.normal(b);
+                let a = self.in_parts(&self.normal(a), &b);
                 if self.divides.contains(&(a.clone(), b.clone())) {
                     return Dim::from(0);
                 }
@@ -127,7 +128,8 @@ impl Facts {
                 }
             }
             Atom::Div(a, b) => {
-                let (a, b) = (self.normal(a), self.normal(b));
+                let b = self.normal(b);
+                let a = self.in_parts(&self.normal(a), &b);
                 let (quotient, rest) = split(&a, &b);
                 if rest == a {
                     a.floor_div(&b)
@@ -136,6 +138,22 @@ impl Facts {
                 }
             }
         }
+    }
+
+    /// `a` with each size that is a multiple of a quotient in `by` as that multiple: `E / (E/2)`
+    /// is 2 where 2 divides `E`.
+    fn in_parts(&self, a: &Dim, by: &Dim) -> Dim {
+        let atoms = || by.terms().flat_map(|(monomial, _)| monomial);
+        let known = |(whole, part): &(Dim, Dim)| {
+            atoms().any(|atom| matches!(atom, Atom::Div(x, y) if **x == *whole && **y == *part))
+        };
+        let of = |symbol: &str| {
+            let named =
+                |(whole, _): &&(Dim, Dim)| whole.as_symbol().is_some_and(|s| **s == *symbol);
+            let (whole, part) = self.divides.iter().filter(named).find(|d| known(d))?;
+            Some(part * &whole.floor_div(part))
+        };
+        a.try_substitute(&of).unwrap_or_else(|| a.clone())
     }
 
     /// Quotient and remainder of `a` by `b`, where `0 ≤ a < b` if that can be proved.

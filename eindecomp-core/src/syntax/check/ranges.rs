@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::body::BodyCx;
-use super::extents::Access;
-use super::fixes::pad;
+use super::extents::{Access, Uses};
+use super::fixes::{pad, range};
 use super::ops::is_comparison;
-use super::prove::Facts;
+use super::prove::{Equality, Facts};
 use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Mixed, Origin, Read, Sub};
 use crate::ein::dim::Atom;
 use crate::ein::{Dim, ScalarFn, Value};
@@ -41,6 +41,10 @@ pub(super) fn poly(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
 /// Accesses as written, by place.
 pub(super) type Accesses = BTreeMap<Span, Arc<Access>>;
 
+/// What indices are used for, and the extents that the declared result gives to those that have no
+/// `in`.
+type Meant<'w> = Option<(&'w Uses, &'w BTreeMap<IndexId, Dim>)>;
+
 /// Checks every read of a statement's value, and notes those that need a guard.
 pub(super) fn prove(
     cx: &mut BodyCx<'_>,
@@ -48,8 +52,9 @@ pub(super) fn prove(
     left: &[Vec<IndexId>],
     value: &mut Expr,
     accesses: &Accesses,
+    meant: Meant<'_>,
 ) -> Option<()> {
-    walk(cx, indices, left, value, accesses, false)
+    walk(cx, indices, left, value, accesses, (false, meant))
 }
 
 /// Checks that a store stays in bounds as far as dims decide it; `target` is it as a read.
@@ -60,7 +65,7 @@ pub(super) fn prove_store(
     target: &mut Expr,
     accesses: &Accesses,
 ) -> Option<()> {
-    walk(cx, indices, left, target, accesses, true)
+    walk(cx, indices, left, target, accesses, (true, None))
 }
 
 fn walk(
@@ -69,7 +74,7 @@ fn walk(
     left: &[Vec<IndexId>],
     value: &mut Expr,
     accesses: &Accesses,
-    stores: bool,
+    (stores, meant): (bool, Meant<'_>),
 ) -> Option<()> {
     let before = cx.errors.len();
     let names: Vec<Arc<str>> = indices.iter().map(|i| i.name.clone()).collect();
@@ -86,6 +91,7 @@ fn walk(
         active,
         accesses,
         stores,
+        meant,
     };
     walk.expr(value, &plain, &plain);
     (cx.errors.len() == before).then_some(())
@@ -107,6 +113,7 @@ struct Walk<'w, 'a> {
     accesses: &'w Accesses,
     /// Is it written, not read? There is no value outside then.
     stores: bool,
+    meant: Meant<'w>,
 }
 
 impl Walk<'_, '_> {
@@ -275,8 +282,7 @@ impl Walk<'_, '_> {
             let text = format!("`{product}`, the other members, may not divide the axis `{axis}`");
             let diag = Diag::new(Code::MergedAxis, mixed.span, text);
             if !self.cx.dims.only_consts(&remainder) {
-                let clause = format!("{remainder} == 0");
-                let fix = self.cx.add_clause(&clause, &[axis, &product]);
+                let fix = self.cx.add_clause(&remainder, CmpOp::Eq, &zero);
                 let help = format!("{axis} is a multiple of {product}");
                 let diag = match fix {
                     Some(fix) => diag.fix(fix),
@@ -401,7 +407,7 @@ impl Walk<'_, '_> {
             false => format!("this member of `{text}` {range} its part of the axis (0..{extent})"),
         };
         let diag = Diag::new(Code::OutOfRange, e.span, message);
-        let clauses: Option<Vec<(Dim, Dim)>> = open
+        let clauses: Option<Vec<(Dim, CmpOp, Dim)>> = open
             .iter()
             .map(|residual| {
                 let residual = residual.as_ref()?;
@@ -409,21 +415,21 @@ impl Walk<'_, '_> {
                 // What is no plain inequality of sizes is hardly what is meant.
                 let plain = |(atoms, _): (&[Atom], i64)| matches!(atoms, [] | [Atom::Sym(_)]);
                 let plain = residual.terms().all(plain);
-                (plain && !known && !never(&residual)).then(|| sides(residual))
+                let (left, right) = sides(residual);
+                (plain && !known).then_some((left, CmpOp::Ge, right))
             })
             .collect();
-        let clauses = clauses.and_then(|sides| {
-            let text: Vec<String> = sides.iter().map(|(l, r)| format!("{l} >= {r}")).collect();
-            let dims: Vec<&Dim> = sides.iter().flat_map(|(l, r)| [l, r]).collect();
-            self.cx.add_clause(&text.join(", "), &dims)
-        });
+        let clauses = clauses.and_then(|clauses| self.cx.add_clauses(&clauses));
         // One position that is outside whatever the sizes are has no use for padding.
         let never = low == high && left.iter().flatten().any(|d| never(&d));
+        let padded = whole && !never && !self.stores && self.as_declared(&at);
+        let in_part = at.as_ref().and_then(|at| self.in_part(at, extent));
+        let starts_inside = low.is_some_and(|low| facts.nonneg(&low)) && in_part.is_none();
         let diag = diag
             .fixes(self.last(e, &at, extent, facts))
             .fixes(clauses)
-            .fixes((whole && !never && !self.stores).then(|| pad(&access)));
-        let starts_inside = low.is_some_and(|low| facts.nonneg(&low));
+            .fixes(in_part)
+            .fixes(padded.then(|| pad(&access)));
         let shorter = high
             .filter(|_| starts_inside)
             .and_then(|high| self.shorter(&at?, &(&high - extent)));
@@ -447,11 +453,60 @@ impl Walk<'_, '_> {
         if facts.nonneg(&meant) {
             return Some(fix);
         }
-        let clause = format!("{extent} >= {}", -back);
-        let clause = self.cx.add_clause(&clause, &[extent])?;
+        let clause = self.cx.add_clause(extent, CmpOp::Ge, &Dim::from(-back))?;
         let help = format!("{} Then {}", fix.help, clause.help);
         let edits = [fix.edits, clause.edits].concat();
         Some(Fix { help, edits })
+    }
+
+    /// The index of a position whose extent is not that of the declared result.
+    fn undeclared(&self, at: &Dim) -> Option<(IndexId, &Dim)> {
+        let symbols = at.symbols();
+        let (_, wanted) = self.meant?;
+        let mut wanted = wanted.iter().map(|(id, extent)| (*id, extent));
+        wanted.find(|(id, extent)| {
+            let index = &self.indices[id.at()];
+            let equal = self.cx.facts.equality(&index.extent, extent);
+            symbols.contains(&index.name) && !matches!(equal, Equality::Equal)
+        })
+    }
+
+    /// Have the indices of a position the extents of the declared result?
+    fn as_declared(&self, at: &Option<Dim>) -> bool {
+        at.as_ref().is_none_or(|at| self.undeclared(at).is_none())
+    }
+
+    /// The index of a position runs over the declared result's axis, and over parts of others, if
+    /// the position then is inside.
+    fn in_part(&self, at: &Dim, axis: &Dim) -> Option<Fix> {
+        let (id, wanted) = self.undeclared(at)?;
+        let name = &self.indices[id.at()].name;
+        let mut facts = self.cx.facts.clone();
+        for other in &self.active {
+            let index = &self.indices[other.at()];
+            let extent = if *other == id { wanted } else { &index.extent };
+            index_facts(&mut facts, &index.name, extent);
+        }
+        let bare = self.meant?.0.bare.iter().filter(|u| u.index == id);
+        let longer: Vec<_> = bare
+            .filter(|u| !matches!(facts.equality(&u.extent, wanted), Equality::Equal))
+            .collect();
+        let inside = facts.nonneg(at) && facts.holds(at, CmpOp::Lt, axis);
+        let parts = |extent: &Dim| facts.holds(wanted, CmpOp::Le, extent);
+        if !inside || !longer.iter().all(|u| parts(&u.extent)) {
+            return None;
+        }
+        let mut fix = range(name, self.indices[id.at()].span, &wanted.to_string());
+        if let Some(first) = longer.first() {
+            let read = first.access.to_string();
+            fix.help += &format!(", and `0 + {name}` to read a part of `{read}`");
+        }
+        fix.edits.extend(
+            longer
+                .iter()
+                .map(|u| (Span::new(u.span.start, u.span.start), "0 + ".into())),
+        );
+        Some(fix)
     }
 
     /// The range of an index, of one on the left first, with which the position `at`, which is `over`

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::body::BodyCx;
 use super::expr::StmtCx;
+use super::extents::Decl;
 use super::prove::Equality;
 use super::tree::{
     Index, IndexId, LoopVar, MAX_LENGTH, ParamRole, Statement, Stmt, TensorType, Type, VarId,
@@ -177,12 +178,13 @@ impl BodyCx<'_> {
             let all = (0..indices.len()).map(|at| IndexId(at as u16));
             uses.poisoned.extend(all);
         }
-        let wanted = self.wanted(&pat.names[0], &left);
+        let wanted = self.wanted(&pat.names[0], &left, &indices);
         let indices = extents::solve(self, indices, &uses, &wanted);
         let (indices, mut values) = (indices?, values?);
         self.index_extents(&indices);
         for value in &mut values {
-            ranges::prove(self, &indices, &left, value, &accesses)?;
+            let meant = Some((&uses, &wanted));
+            ranges::prove(self, &indices, &left, value, &accesses, meant)?;
         }
         let axes = left
             .iter()
@@ -237,17 +239,28 @@ impl BodyCx<'_> {
         }
     }
 
-    /// The extents of left indices where `name` is a result.
-    fn wanted(&self, name: &Ident, left: &[Vec<IndexId>]) -> BTreeMap<IndexId, Dim> {
+    /// The extents of left indices without an `in` where `name` is a result.
+    fn wanted(
+        &self,
+        name: &Ident,
+        left: &[Vec<IndexId>],
+        decls: &[Decl],
+    ) -> BTreeMap<IndexId, Dim> {
         let axes = self.result_axes(name.as_str()).unwrap_or_default();
-        let bare = left
-            .iter()
-            .zip(axes)
-            .filter_map(|(axis, extent)| match axis[..] {
-                [index] => Some((index, extent.clone())),
-                _ => None,
-            });
-        bare.filter(|_| axes.len() == left.len()).collect()
+        let open = left.iter().zip(axes).filter_map(|(axis, extent)| {
+            let ranges = axis.iter().map(|id| (*id, decls[id.at()].extent.as_ref()));
+            let (known, open): (Vec<_>, Vec<_>) = ranges.partition(|(_, range)| range.is_some());
+            let [(index, _)] = open[..] else { return None };
+            let known = known
+                .iter()
+                .filter_map(|(_, range)| Some(&range.as_ref()?.0));
+            let product = Dim::try_product(known)?;
+            let exact = self
+                .facts
+                .holds(&extent.rem(&product), CmpOp::Eq, &Dim::from(0));
+            exact.then(|| (index, self.facts.normal(&extent.floor_div(&product))))
+        });
+        open.filter(|_| axes.len() == left.len()).collect()
     }
 
     /// What `#[whole]` and `#[split]` say.
@@ -453,56 +466,6 @@ impl BodyCx<'_> {
         self.facts
             .assume(&Dim::sym(symbol.clone()), CmpOp::Lt, &high);
         Some(LoopVar::Number { symbol, low, high })
-    }
-
-    pub(super) fn results(&mut self, ast: &ast::Block) -> Option<Vec<VarId>> {
-        let result = ast.result.as_ref()?;
-        let declared: Vec<Type> = self.block.results.iter().map(|r| r.ty.clone()).collect();
-        if result.names.len() != declared.len() {
-            let text = format!(
-                "{} results are declared, but {} returned",
-                declared.len(),
-                result.names.len()
-            );
-            let diag = Diag::new(Code::ResultType, result.span, text)
-                .secondary(ast.ret.span, "declared here");
-            self.errors
-                .push(diag.help("several results are a tuple on both sides: `(y, z)`"));
-            return None;
-        }
-        let mut out = Some(Vec::new());
-        for (at, name) in result.names.iter().enumerate() {
-            if result.names[..at].iter().any(|n| n.name == name.name) {
-                let text = format!("`{name}` is returned twice");
-                let diag = Diag::new(Code::Duplicate, name.span, text);
-                self.errors
-                    .push(diag.help("define the second as a tensor of its own"));
-            }
-            let Some(var) = self.lookup_or_report(name) else {
-                out = None;
-                continue;
-            };
-            let Some(ty) = self.vars[var.at()].ty.clone() else {
-                out = None;
-                continue;
-            };
-            let text = format!("`{name}` is `{ty}`, but `{}` is declared", declared[at]);
-            let diag = Diag::new(Code::ResultType, name.span, text)
-                .secondary(ast.ret.types[at].span, "declared here");
-            if !self.same_type(&declared[at], &ty, &diag) {
-                let place = self.vars[var.at()].span;
-                let reordered = self.reordered(place, &ty, &declared[at]);
-                let annotated = self.annotated(place, &ty, &declared[at]);
-                let found = std::slice::from_ref(&ty);
-                let declare = self.declare(found, ast.ret.types[at].span);
-                let diag = diag.fixes(reordered).fixes(annotated);
-                self.errors.push(diag.fixes(declare));
-            }
-            if let Some(out) = &mut out {
-                out.push(var);
-            }
-        }
-        out
     }
 }
 

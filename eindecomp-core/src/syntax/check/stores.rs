@@ -73,7 +73,7 @@ impl BodyCx<'_> {
         let (indices, mut value, mut made) = (indices?, value?, made?);
         self.index_extents(&indices);
         let inside = ranges::prove_store(self, &indices, &left, &mut made, &accesses);
-        ranges::prove(self, &indices, &left, &mut value, &accesses)?;
+        ranges::prove(self, &indices, &left, &mut value, &accesses, None)?;
         inside?;
         let ExprKind::Read(read) = made.kind else {
             return None;
@@ -246,13 +246,11 @@ impl BodyCx<'_> {
                 self.require_or(clause, diag);
                 continue;
             }
-            let refuted = self.facts.refuted(length, CmpOp::Le, extent);
-            let clause = format!("{length} <= {extent}");
-            let fix = self.add_clause(&clause, &[length, extent]);
-            self.errors.push(match fix.filter(|_| !refuted) {
-                Some(fix) => diag.fix(fix),
-                None => diag.help("write at most as many elements as the axis has"),
-            });
+            self.errors
+                .push(match self.add_clause(length, CmpOp::Le, extent) {
+                    Some(fix) => diag.fix(fix),
+                    None => diag.help("write at most as many elements as the axis has"),
+                });
             return None;
         }
         Some(axes)

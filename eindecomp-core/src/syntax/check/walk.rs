@@ -38,3 +38,25 @@ pub(super) fn positions<'e>(e: &'e Expr, out: &mut Vec<&'e str>) {
         _ => e.children().into_iter().for_each(|e| positions(e, out)),
     }
 }
+
+/// Indices that stand alone as positions, in order, but for those that a reduction binds.
+pub(super) fn free(e: &Expr) -> Vec<&str> {
+    let children = e.children().into_iter();
+    let mut out: Vec<&str> = Vec::new();
+    for child in children {
+        let found = match (&e.kind, name(child)) {
+            (ExprKind::Access { .. }, Some(name)) => vec![name],
+            _ => free(child),
+        };
+        found.into_iter().for_each(|name| {
+            if !out.contains(&name) {
+                out.push(name);
+            }
+        });
+    }
+    if let ExprKind::Reduce(reduce) = &e.kind {
+        let bound = |name: &str| reduce.indices.iter().any(|decl| decl.name.as_str() == name);
+        out.retain(|name| !bound(name));
+    }
+    out
+}

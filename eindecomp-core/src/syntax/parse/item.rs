@@ -120,7 +120,7 @@ impl Parser {
         let signature = self.since(start);
         let end = self.buffer.partner(self.at);
         self.open(Delim::Brace)?;
-        let (stmts, result) = self.body(end, &ret);
+        let (stmts, result, unnamed) = self.body(end);
         self.at = end + 1;
         Ok(Block {
             head,
@@ -130,6 +130,7 @@ impl Parser {
             clauses,
             stmts,
             result,
+            unnamed,
             signature,
             splits: None,
         })
@@ -186,6 +187,7 @@ impl Parser {
             clauses: Vec::new(),
             stmts: Vec::new(),
             result: None,
+            unnamed: None,
             signature: self.since(start),
             splits: None,
         })
@@ -267,6 +269,7 @@ impl Parser {
             clauses: Vec::new(),
             stmts: Vec::new(),
             result: None,
+            unnamed: None,
             signature,
             splits: Some(splits),
         })

@@ -2,10 +2,9 @@
 
 use super::cursor::AttrPlace;
 use super::{Parse, Parser};
-use crate::ein::ScalarFn;
 use crate::syntax::ast::{
-    Dim, DimKind, Expr, ExprKind, ForRange, Ident, IndexDecl, LeftIndex, Path, Pattern, Place,
-    RType, ResultNames, Stmt, StmtKind, Sub, Type, TypeKind,
+    Expr, ExprKind, ForRange, Ident, IndexDecl, LeftIndex, Path, Pattern, Place, ResultNames, Stmt,
+    StmtKind,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names;
@@ -22,8 +21,9 @@ enum Start {
 }
 
 impl Parser {
-    /// Statements and the result, up to the closing brace at `end`. Errors are reported here.
-    pub(super) fn body(&mut self, end: usize, ret: &RType) -> (Vec<Stmt>, Option<ResultNames>) {
+    /// Statements and the result, or what stands in its place, up to the closing brace at `end`.
+    /// Errors are reported here.
+    pub(super) fn body(&mut self, end: usize) -> (Vec<Stmt>, Option<ResultNames>, Option<Expr>) {
         let mut stmts = Vec::new();
         while self.at < end {
             if self.stmt_recovering(end, &mut stmts) {
@@ -31,14 +31,14 @@ impl Parser {
             }
             self.operators = 0;
             let start = self.at;
-            let result = self.result(end, ret);
-            if result.is_ok() {
-                return (stmts, result.ok());
+            let result = self.result(end);
+            match self.report(result) {
+                Some(Ok(names)) => return (stmts, Some(names), None),
+                Some(Err(value)) => return (stmts, None, Some(value)),
+                None => self.at = self.after_stmt(start, end),
             }
-            self.report(result);
-            self.at = self.after_stmt(start, end);
             if self.at == end {
-                return (stmts, None);
+                return (stmts, None, None);
             }
         }
         let broken = matches!(
@@ -62,7 +62,7 @@ impl Parser {
             }
             self.diags.push(diag);
         }
-        (stmts, None)
+        (stmts, None, None)
     }
 
     /// The statements of a `for`, up to the closing brace at `end`.
@@ -385,8 +385,9 @@ impl Parser {
         Ok(StmtKind::For { vars, range, body })
     }
 
-    /// The result: a name or a tuple of names, behind which the block closes.
-    fn result(&mut self, end: usize, ret: &RType) -> Parse<ResultNames> {
+    /// The result: a name or a tuple of names, behind which the block closes, or what stands there
+    /// instead.
+    fn result(&mut self, end: usize) -> Parse<Result<ResultNames, Expr>> {
         let value = self.expr()?;
         if self.at != end {
             if self.is(";") {
@@ -396,65 +397,13 @@ impl Parser {
             return self.unexpected("`;` or the end of the block");
         }
         let span = value.span;
-        let names = match &value.kind {
+        let names: Option<Vec<Ident>> = match &value.kind {
             ExprKind::Tuple(items) => items.iter().map(as_name).collect(),
             ExprKind::Paren(inner) => as_name(inner).map(|name| vec![name]),
             _ => as_name(&value).map(|name| vec![name]),
         };
-        match names {
-            Some(names) => Ok(ResultNames { names, span }),
-            None => {
-                let text = "the result of a block is a name or a tuple of names";
-                let diag = Diag::new(Code::ResultNotName, span, text);
-                Err(Box::new(match named(&value, ret) {
-                    Some(fix) => diag.fix(fix),
-                    None => diag.help("give it a name first: `let y[…] = …; y`"),
-                }))
-            }
-        }
+        Ok(names.map(|names| ResultNames { names, span }).ok_or(value))
     }
-}
-
-/// A result that is an expression, with a name: its indices are called like the declared axes.
-fn named(value: &Expr, ret: &RType) -> Option<Fix> {
-    let is_function = |name: &Ident| {
-        let mut arities = 1..=3;
-        arities.any(|n| ScalarFn::from_name(name.as_str(), n).is_some())
-    };
-    let left = match &value.kind {
-        ExprKind::Access { place, subs, .. } => {
-            let bare = |sub: &Sub| matches!(sub, Sub::Expr(e) if as_name(e).is_some());
-            let whole = subs.iter().all(bare).then(|| place.as_ident()).flatten()?;
-            let help = "the whole tensor is {}";
-            return Some(Fix::replace(value.span, whole.as_str(), help));
-        }
-        ExprKind::Call { path, .. } if !path.as_ident().is_some_and(is_function) => String::new(),
-        _ => match &ret.types[..] {
-            [
-                Type {
-                    kind: TypeKind::Tensor { axes, .. },
-                    ..
-                },
-            ] => {
-                let index = |axis: &Dim| match &axis.kind {
-                    DimKind::Name(path) => path.as_ident().map(|n| n.as_str().to_lowercase()),
-                    _ => None,
-                };
-                let indices = axes.iter().flatten().map(index).collect::<Option<Vec<_>>>();
-                format!("[{}]", indices?.join(", "))
-            }
-            _ => return None,
-        },
-    };
-    let open = format!("let y{left} = ");
-    let shown = format!("{open}{value}; y");
-    Some(Fix::wrap(
-        value.span,
-        &open,
-        "; y",
-        &shown,
-        "give it a name: {}",
-    ))
 }
 
 fn as_name(expr: &Expr) -> Option<Ident> {

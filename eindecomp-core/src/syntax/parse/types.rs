@@ -3,8 +3,8 @@
 use super::cursor::AttrPlace;
 use super::{Parse, Parser};
 use crate::syntax::ast::{
-    Clause, ClauseKind, CmpOp, Dim, DimKind, DimOp, DtypeClass, Field, Generic, Param, RType, Type,
-    TypeKind,
+    Clause, ClauseKind, CmpOp, Dim, DimKind, DimOp, DtypeClass, Field, Generic, Ident, Param,
+    RType, Type, TypeKind,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::{Delim, Tok};
@@ -45,19 +45,12 @@ impl Parser {
                 false => Generic::Dim(self.ident("a dim")?),
             });
         }
+        if self.is_word("const") && self.is_name_at(self.at + 1) {
+            return self.const_generic();
+        }
         let name = self.ident("`dim` or a dtype variable")?;
         if !self.is(":") {
-            let diag = self.unexpected_diag("`:`");
-            return Err(Box::new(match self.peek() {
-                Some(Tok::Ident(size)) => {
-                    let help = format!("a size is declared by `dim {size}`");
-                    diag.fix(Fix::replace(name.span, "dim", &help))
-                }
-                _ => {
-                    let help = format!("a size is declared by `dim {name}`");
-                    diag.fix(Fix::before(name.span, "dim ", &help))
-                }
-            }));
+            return Ok(self.bare_generic(name));
         }
         self.at += 1;
         let class = match self.peek() {
@@ -67,6 +60,69 @@ impl Parser {
         };
         self.at += 1;
         Ok(Generic::Dtype(name, class))
+    }
+
+    /// A generic without its `dim`, which is reported and read as if it were there; a dtype
+    /// variable without its class.
+    fn bare_generic(&mut self, name: Ident) -> Generic {
+        let text = format!("`{name}` is declared neither as a dim nor as a dtype variable");
+        let diag = Diag::new(Code::Syntax, name.span, text);
+        // `N D`: another language's words for a size before its name.
+        if self.is_name_at(self.at)
+            && let Ok(size) = self.ident("a dim")
+        {
+            let help = format!("a size is declared by `dim {size}`");
+            self.diags
+                .push(diag.fix(Fix::replace(name.span, "dim", &help)));
+            return Generic::Dim(size);
+        }
+        if self.is_dtype(&name) {
+            let help = format!("a dtype variable is declared by `{name}: Float` or `{name}: Int`");
+            self.diags
+                .push(diag.fix(Fix::after(name.span, ": Float", &help)));
+            return Generic::Dtype(name, DtypeClass::Float);
+        }
+        let help = format!("a size is declared by `dim {name}`");
+        self.diags
+            .push(diag.fix(Fix::before(name.span, "dim ", &help)));
+        Generic::Dim(name)
+    }
+
+    /// `const N: usize`, which is reported and read as `dim N`.
+    fn const_generic(&mut self) -> Parse<Generic> {
+        let start = self.span();
+        self.at += 1;
+        let name = self.ident("a dim")?;
+        if self.eat(":") {
+            self.path("a type")?;
+        }
+        let span = self.since(start);
+        let text = format!("`{name}` is declared as in Rust");
+        let (size, help) = (
+            format!("dim {name}"),
+            format!("a size is declared by `dim {name}`"),
+        );
+        let diag = Diag::new(Code::Syntax, span, text);
+        self.diags.push(diag.fix(Fix::replace(span, size, &help)));
+        Ok(Generic::Dim(name))
+    }
+
+    /// Does the item use the generic as a dtype, `T[…]` or `: T`?
+    fn is_dtype(&self, name: &Ident) -> bool {
+        let mut at = self.at;
+        while let Some(tok) = self
+            .peek_at(at)
+            .filter(|tok| **tok != Tok::Open(Delim::Brace))
+        {
+            let before = at.checked_sub(1);
+            let typed = before.is_some_and(|at| self.is_at(at, ":") || self.is_at(at, "->"));
+            let axes = self.peek_at(at + 1) == Some(&Tok::Open(Delim::Bracket));
+            if matches!(tok, Tok::Ident(word) if *word == name.name) && (typed || axes) {
+                return true;
+            }
+            at += 1;
+        }
+        false
     }
 
     pub(super) fn param(&mut self) -> Parse<Param> {

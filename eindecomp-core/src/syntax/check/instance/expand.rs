@@ -7,7 +7,7 @@ use super::{Choice, instance_name, variables};
 use crate::ein::DType;
 use crate::syntax::ast::{
     Block, Dim, DimKind, Expr, ExprKind, Generic, Ident, IndexDecl, LeftIndex, Path, Place, RType,
-    ReduceBody, Stmt, StmtKind, Sub, Type, TypeKind,
+    Stmt, StmtKind, Sub, Type, TypeKind,
 };
 
 /// The instance of a block for these choices.
@@ -48,6 +48,7 @@ pub(in crate::syntax::check) fn expand(block: &Block, choices: &[Choice]) -> Blo
         *splits = axes.collect();
     }
     by.stmts(&mut block.stmts);
+    block.unnamed.iter_mut().for_each(|e| by.expr(e));
     block
 }
 
@@ -163,6 +164,7 @@ impl Instance {
         *indices = expanded.flat_map(one).collect();
     }
 
+    /// Writes the `..` in subscripts out.
     fn subs(&self, list: &mut Vec<Sub>) {
         let expanded = std::mem::take(list).into_iter();
         let one = |sub| match sub {
@@ -170,21 +172,17 @@ impl Instance {
                 None => vec![Sub::Rest(name)],
                 Some(rank) => numbered(&name, rank).into_iter().map(index).collect(),
             },
-            Sub::Expr(mut e) => {
-                self.expr(&mut e);
-                vec![Sub::Expr(e)]
-            }
             Sub::Merged(mut parts, span) => {
                 self.subs(&mut parts);
                 vec![Sub::Merged(parts, span)]
             }
+            sub @ Sub::Expr(_) => vec![sub],
         };
         *list = expanded.flat_map(one).collect();
     }
 
     fn expr(&self, e: &mut Expr) {
         match &mut e.kind {
-            ExprKind::Lit(_) | ExprKind::Name(_) => {}
             ExprKind::Access { place, subs, .. } => {
                 self.subs(subs);
                 // A tensor of rank 0 is read by its name.
@@ -192,36 +190,11 @@ impl Instance {
                     e.kind = ExprKind::Name(place.clone());
                 }
             }
-            ExprKind::Call { args, .. } | ExprKind::Tuple(args) => {
-                args.iter_mut().for_each(|e| self.expr(e));
-            }
-            ExprKind::Reduce(reduce) => {
-                reduce.acc.iter_mut().for_each(|acc| self.dtype(acc));
-                reduce.filter.iter_mut().for_each(|e| self.expr(e));
-                match &mut reduce.body {
-                    ReduceBody::Product(body) => self.expr(body),
-                    ReduceBody::Args(args) => args.iter_mut().for_each(|e| self.expr(e)),
-                }
-            }
-            ExprKind::Cast(a, dtype) => {
-                self.dtype(dtype);
-                self.expr(a);
-            }
-            ExprKind::Unary(_, a) | ExprKind::Paren(a) => self.expr(a),
-            ExprKind::Binary(_, a, b) => {
-                self.expr(a);
-                self.expr(b);
-            }
-            ExprKind::If {
-                cond,
-                then,
-                otherwise,
-            } => {
-                [cond, then, otherwise]
-                    .into_iter()
-                    .for_each(|e| self.expr(e));
-            }
+            ExprKind::Reduce(reduce) => reduce.acc.iter_mut().for_each(|acc| self.dtype(acc)),
+            ExprKind::Cast(_, dtype) => self.dtype(dtype),
+            _ => {}
         }
+        e.children_mut().into_iter().for_each(|e| self.expr(e));
     }
 }
 

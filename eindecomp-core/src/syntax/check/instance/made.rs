@@ -146,22 +146,25 @@ impl Items<'_> {
     }
 }
 
-/// The names behind `..` in a block: of dims and of indices.
-fn rests(block: &ast::Block) -> BTreeSet<&str> {
-    fn left<'a>(indices: &'a [LeftIndex], out: &mut BTreeSet<&'a str>) {
+/// The names behind `..` in a block: of dims, and of indices, those that an error may propose
+/// included.
+fn rests(block: &ast::Block) -> BTreeSet<Arc<str>> {
+    fn left(indices: &[LeftIndex], out: &mut BTreeSet<Arc<str>>) {
         for index in indices {
             match index {
-                LeftIndex::Rest(name) => drop(out.insert(name.as_str())),
+                LeftIndex::Rest(name) => drop(out.insert(name.name.clone())),
                 LeftIndex::Merged(parts, _) => left(parts, out),
                 LeftIndex::Index(_) => {}
             }
         }
     }
-    let generics = block.generics.iter().filter_map(|generic| match generic {
-        Generic::Rest(name) => Some(name.as_str()),
-        _ => None,
-    });
-    let mut out: BTreeSet<&str> = generics.collect();
+    let mut out = BTreeSet::new();
+    for generic in &block.generics {
+        if let Generic::Rest(name) = generic {
+            out.insert(name.name.clone());
+            out.insert(name.as_str().to_lowercase().into());
+        }
+    }
     for stmt in &block.stmts {
         let StmtKind::Let { pat, value, .. } = &stmt.kind else {
             continue;
@@ -172,10 +175,10 @@ fn rests(block: &ast::Block) -> BTreeSet<&str> {
     out
 }
 
-fn read<'a>(e: &'a ast::Expr, out: &mut BTreeSet<&'a str>) {
+fn read(e: &ast::Expr, out: &mut BTreeSet<Arc<str>>) {
     if let ast::ExprKind::Access { subs, .. } = &e.kind {
         out.extend(subs.iter().filter_map(|sub| match sub {
-            Sub::Rest(name) => Some(name.as_str()),
+            Sub::Rest(name) => Some(name.name.clone()),
             _ => None,
         }));
     }
@@ -183,7 +186,7 @@ fn read<'a>(e: &'a ast::Expr, out: &mut BTreeSet<&'a str>) {
 }
 
 /// `l0, l1` of an instance as the `..l` of the block.
-fn as_written(text: &str, rests: &BTreeSet<&str>) -> String {
+fn as_written(text: &str, rests: &BTreeSet<Arc<str>>) -> String {
     let is_word = |ch: char| ch.is_alphanumeric() || ch == '_';
     let (mut out, mut rest) = (String::new(), text);
     while let Some(start) = rest.find(is_word) {
@@ -215,7 +218,7 @@ mod tests {
 
     #[test]
     fn axes_of_an_instance_are_told_as_written() {
-        let rests = BTreeSet::from(["L", "l"]);
+        let rests = BTreeSet::from(["L".into(), "l".into()]);
         let told = |text| as_written(text, &rests);
         assert_eq!(
             told("`x[l0, l1, c]` is f32[L0, L1, C]"),

@@ -1,0 +1,207 @@
+//! The results of a block.
+
+use super::body::BodyCx;
+use super::fixes::{index_names, whole_tensors};
+use super::tree::{Type, VarId};
+use super::walk::{self, free};
+use crate::ein::Dim;
+use crate::syntax::ast::{self, Expr, ExprKind};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::token::Span;
+
+impl BodyCx<'_> {
+    /// The results of a block, which have the declared types.
+    pub(super) fn results(&mut self, ast: &ast::Block) -> Option<Vec<VarId>> {
+        let declared: Vec<Type> = self.block.results.iter().map(|r| r.ty.clone()).collect();
+        if let Some(value) = &ast.unnamed {
+            self.unnamed(value, &declared);
+        }
+        let result = ast.result.as_ref()?;
+        if result.names.len() != declared.len() {
+            let text = format!(
+                "{} results are declared, but {} returned",
+                declared.len(),
+                result.names.len()
+            );
+            let diag = Diag::new(Code::ResultType, result.span, text)
+                .secondary(ast.ret.span, "declared here");
+            self.errors
+                .push(diag.help("several results are a tuple on both sides: `(y, z)`"));
+            return None;
+        }
+        let mut out = Some(Vec::new());
+        for (at, name) in result.names.iter().enumerate() {
+            if result.names[..at].iter().any(|n| n.name == name.name) {
+                let text = format!("`{name}` is returned twice");
+                let diag = Diag::new(Code::Duplicate, name.span, text);
+                self.errors
+                    .push(diag.help("define the second as a tensor of its own"));
+            }
+            let Some(var) = self.lookup_or_report(name) else {
+                out = None;
+                continue;
+            };
+            let Some(ty) = self.vars[var.at()].ty.clone() else {
+                out = None;
+                continue;
+            };
+            let text = format!("`{name}` is `{ty}`, but `{}` is declared", declared[at]);
+            let diag = Diag::new(Code::ResultType, name.span, text)
+                .secondary(ast.ret.types[at].span, "declared here");
+            if !self.same_type(&declared[at], &ty, &diag) {
+                let place = self.vars[var.at()].span;
+                let reordered = self.reordered(place, &ty, &declared[at]);
+                let annotated = self.annotated(place, &ty, &declared[at]);
+                let found = std::slice::from_ref(&ty);
+                let declare = self.declare(found, ast.ret.types[at].span);
+                let diag = diag.fixes(reordered).fixes(annotated);
+                self.errors.push(diag.fixes(declare));
+            }
+            if let Some(out) = &mut out {
+                out.push(var);
+            }
+        }
+        out
+    }
+
+    /// Reports each part of a result that is no name.
+    fn unnamed(&mut self, value: &Expr, declared: &[Type]) {
+        let mut value = value;
+        while let ExprKind::Paren(inner) = &value.kind {
+            value = inner;
+        }
+        let parts: Vec<&Expr> = match &value.kind {
+            ExprKind::Tuple(parts) => parts.iter().collect(),
+            _ => vec![value],
+        };
+        self.read(value);
+        let mut taken: Vec<&str> = parts.iter().filter_map(|part| walk::name(part)).collect();
+        for (at, part) in parts.iter().enumerate() {
+            if walk::name(part).is_some() {
+                continue;
+            }
+            let text = "the result of a block is a name or a tuple of names";
+            let mut diag = Diag::new(Code::ResultNotName, part.span, text);
+            let wanted = declared.get(at).filter(|_| parts.len() == declared.len());
+            let names = ["y", "z", "out", "result"].into_iter();
+            let mut names = names.filter(|name| !taken.contains(name));
+            let fresh = names.find(|name| self.lookup(name).is_none());
+            let whole = wanted.and_then(|wanted| self.whole(part, wanted));
+            if let Some(whole) = whole {
+                diag = diag.fix(Fix::replace(part.span, whole, "the whole tensor is {}"));
+            } else if let (Some(wanted), Some(fresh)) = (wanted, fresh)
+                && let Some((left, right)) = self.statement(part, wanted)
+            {
+                taken.push(fresh);
+                let statement = format!("let {fresh}{left} = {right}; ");
+                let help = format!("give it a name: `{statement}{fresh}`");
+                let before = Fix::before(value.span, statement, &help);
+                diag = diag.fix(match parts.len() {
+                    1 => Fix::replace(value.span, before.edits[0].1.clone() + fresh, &help),
+                    _ => before.and(part.span, fresh),
+                });
+            } else {
+                diag = diag.help("give it a name first, by a `let` of its own");
+            }
+            self.errors.push(diag);
+        }
+    }
+
+    /// Counts what an expression names as read.
+    fn read(&mut self, e: &Expr) {
+        if let ExprKind::Name(place) | ExprKind::Access { place, .. } = &e.kind
+            && let Some(name) = place.path.as_ident()
+            && let Some(var) = self.lookup(name.as_str())
+        {
+            self.vars[var.at()].used = true;
+        }
+        e.children().into_iter().for_each(|e| self.read(e));
+    }
+
+    /// The tensor of which an expression reads the element at an index for each axis, if that is
+    /// the result.
+    fn whole(&self, e: &Expr, wanted: &Type) -> Option<String> {
+        let ExprKind::Access { place, subs, .. } = &e.kind else {
+            return None;
+        };
+        let name = place.as_ident()?;
+        let ty = self.vars[self.lookup(name.as_str())?.at()].ty.as_ref()?;
+        let bare = |sub: &ast::Sub| matches!(sub, ast::Sub::Expr(e) if walk::name(e).is_some());
+        (ty == wanted && subs.iter().all(bare)).then(|| name.to_string())
+    }
+
+    /// The left indices and the right side of a statement that gives the result.
+    fn statement(&self, e: &Expr, wanted: &Type) -> Option<(String, String)> {
+        if let ExprKind::Call { path, args } = &e.kind
+            && self.items.blocks.contains(&*path.to_string())
+        {
+            let names = args.iter().all(|arg| walk::name(arg).is_some());
+            return names.then(|| (String::new(), e.to_string()));
+        }
+        let axes = &wanted.tensor()?.axes;
+        let mut used = free(e);
+        used.retain(|name| self.lookup(name).is_none() && self.dims.named(name).is_none());
+        let whole = whole_tensors(self, e);
+        let own = index_names(axes);
+        let like = own.iter().all(|name| used.contains(&name.as_str()));
+        let left = match used.len() == axes.len() && !like {
+            true => used.iter().map(|name| (*name).to_owned()).collect(),
+            false => own,
+        };
+        let known = used.iter().all(|name| left.iter().any(|l| l == name));
+        // An index needs a tensor that gives its extent.
+        let given = !whole.is_empty() || used.len() == left.len();
+        let ranks = |(_, _, theirs): &(String, Span, Vec<Dim>)| theirs.len() == axes.len();
+        if !known || !given || !whole.iter().all(ranks) || self.calls_block(e) {
+            return None;
+        }
+        let mut right = e.clone();
+        let spans: Vec<Span> = whole.iter().map(|(_, span, _)| *span).collect();
+        read_by(&mut right, &spans, &left);
+        Some((format!("[{}]", left.join(", ")), right.to_string()))
+    }
+
+    /// Does it call a block?
+    fn calls_block(&self, e: &Expr) -> bool {
+        let block = matches!(&e.kind, ExprKind::Call { path, .. }
+            if self.items.blocks.contains(&*path.to_string()));
+        block || e.children().into_iter().any(|e| self.calls_block(e))
+    }
+}
+
+/// The tensors named at `places` are read by these indices.
+fn read_by(e: &mut Expr, places: &[Span], indices: &[String]) {
+    if let ExprKind::Name(place) = &e.kind
+        && places.contains(&e.span)
+    {
+        let span = e.span;
+        let index = |name: &String| {
+            let name = ast::Ident {
+                name: name.as_str().into(),
+                span,
+            };
+            let path = ast::Path {
+                global: false,
+                segments: vec![name],
+                span,
+            };
+            let place = ast::Place {
+                path,
+                fields: Vec::new(),
+                span,
+            };
+            ast::Sub::Expr(Expr {
+                kind: ExprKind::Name(place),
+                span,
+            })
+        };
+        e.kind = ExprKind::Access {
+            place: place.clone(),
+            subs: indices.iter().map(index).collect(),
+            default: None,
+        };
+        return;
+    }
+    let children = e.children_mut().into_iter();
+    children.for_each(|e| read_by(e, places, indices));
+}
