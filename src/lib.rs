@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod bucket;
 mod cache;
 mod element;
 mod error;
@@ -19,6 +20,7 @@ mod solve;
 mod source;
 mod weights;
 
+pub use bucket::Buckets;
 pub use cache::{CacheMode, EmbeddedPlans, Nearest, PlanMiss, PlanOrigin, UnknownMode};
 pub use eindecomp_core::ein::{DType, Dim};
 pub use eindecomp_core::graph::EinGraph;

@@ -26,6 +26,8 @@ const BINDINGS: usize = 8;
 pub struct CompileReport {
     /// Where the plan came from.
     pub origin: PlanOrigin,
+    /// The dims that it was made for: the run's, or those of their buckets.
+    pub dims: BTreeMap<Arc<str>, i64>,
     /// Passes, key and plan: found or made.
     pub planning: Duration,
     /// Lowering, verifying, kernels and memory.
@@ -47,12 +49,12 @@ impl Binding {
         shared: &Shared,
         graph: &EinGraph,
         dims: &BTreeMap<Arc<str>, i64>,
+        fixed: &BTreeSet<Arc<str>>,
     ) -> Result<Binding, Error> {
         let start = Instant::now();
-        let bound = graph.bind(dims).map_err(Error::Bind)?;
-        bound.verify().map_err(Error::Graph)?;
-        let bound = Arc::new(shared.passes(bound)?);
-        let (plan, origin) = shared.plan(&bound)?;
+        let bound = Arc::new(shared.bind(graph, dims)?);
+        let planned_at = shared.plan_at(graph, &bound, dims, fixed)?;
+        let plan = planned_at.plan;
         let planned = Instant::now();
         let tasks = lower(&bound, &plan)?;
         verify(&bound, &plan, &tasks)?;
@@ -64,7 +66,8 @@ impl Binding {
             shared.memory,
         )?;
         let report = CompileReport {
-            origin,
+            origin: planned_at.origin,
+            dims: planned_at.dims,
             planning: planned - start,
             lowering: planned.elapsed(),
         };
@@ -101,7 +104,6 @@ impl Program {
         graph: EinGraph,
         dims: BTreeMap<Arc<str>, i64>,
     ) -> Result<Program, Error> {
-        let bindings = vec![Binding::new(&shared, &graph, &dims)?];
         let weights = graph
             .nodes()
             .iter()
@@ -109,6 +111,7 @@ impl Program {
         let weight_dims = weights
             .flat_map(|n| n.shape.iter().flat_map(|d| d.symbols()))
             .collect();
+        let bindings = vec![Binding::new(&shared, &graph, &dims, &weight_dims)?];
         Ok(Program {
             shared,
             graph,
@@ -238,7 +241,8 @@ impl Program {
         match self.bindings.iter().position(|b| b.dims == dims) {
             Some(at) => self.bindings[..=at].rotate_right(1),
             None => {
-                let mut binding = Binding::new(&self.shared, &self.graph, &dims)?;
+                let mut binding =
+                    Binding::new(&self.shared, &self.graph, &dims, &self.weight_dims)?;
                 if let Some(weights) = &self.weights {
                     binding.executor.load(weights)?;
                 }

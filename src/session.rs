@@ -1,6 +1,6 @@
 //! Sessions: a cluster, a cache folder and a worker pool, which programs are compiled for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -8,10 +8,13 @@ use std::sync::Arc;
 
 use eindecomp_core::graph::{BoundGraph, EinGraph};
 use eindecomp_core::pass::Pipeline;
+use eindecomp_core::plan::rebind::rebind;
+use eindecomp_core::plan::verify::verify;
 use eindecomp_core::plan::{Algorithm, Cluster, Objective, Plan, PlanOptions, Residency};
 use eindecomp_runtime::{MemoryMode, Workers};
 
 use crate::Error;
+use crate::bucket::{Buckets, Policy};
 use crate::cache::{CacheMode, EmbeddedPlans, PlanCache, PlanOrigin, Task, UnknownMode};
 use crate::model::{Dims, Model, ModelGraph};
 use crate::planner::PLANNER;
@@ -27,16 +30,55 @@ pub(crate) struct Shared {
     cluster: Cluster,
     options: PlanOptions,
     cache: PlanCache,
+    buckets: Policy,
     pub(crate) workers: Arc<Workers>,
     pub(crate) memory: MemoryMode,
 }
 
 impl Shared {
-    pub(crate) fn passes(&self, graph: BoundGraph) -> Result<BoundGraph, Error> {
-        Ok(Pipeline::default().run(graph)?)
+    /// The graph at some dims, after passes.
+    pub(crate) fn bind(
+        &self,
+        graph: &EinGraph,
+        dims: &BTreeMap<Arc<str>, i64>,
+    ) -> Result<BoundGraph, Error> {
+        let bound = graph.bind(dims).map_err(Error::Bind)?;
+        bound.verify().map_err(Error::Graph)?;
+        Ok(Pipeline::default().run(bound)?)
     }
 
-    pub(crate) fn plan(&self, graph: &BoundGraph) -> Result<(Arc<Plan>, PlanOrigin), Error> {
+    /// A plan for `bound`, which is `graph` at `dims`, and the dims that it was made for: those of
+    /// their buckets, if the graph may have these and their plan fits. Dims in `fixed` have none.
+    pub(crate) fn plan_at(
+        &self,
+        graph: &EinGraph,
+        bound: &BoundGraph,
+        dims: &BTreeMap<Arc<str>, i64>,
+        fixed: &BTreeSet<Arc<str>>,
+    ) -> Result<Planned, Error> {
+        if let Some(dims) = self.buckets.planned(dims, fixed)
+            && let Ok(bucket) = self.bind(graph, &dims)
+        {
+            let (plan, origin) = self.plan(&bucket)?;
+            let fits = rebind(&plan, bound)
+                .and_then(|plan| verify(bound, &plan, &self.cluster).map(|_| plan));
+            match fits {
+                Ok(plan) => {
+                    return Ok(Planned {
+                        plan: Arc::new(plan),
+                        origin,
+                        dims,
+                    });
+                }
+                Err(error) => tracing::info!(?dims, %error, "the plan of the bucket does not fit"),
+            }
+        }
+        let (plan, origin) = self.plan(bound)?;
+        let dims = dims.clone();
+        Ok(Planned { plan, origin, dims })
+    }
+
+    fn plan(&self, graph: &BoundGraph) -> Result<(Arc<Plan>, PlanOrigin), Error> {
         let task = Task {
             graph,
             cluster: &self.cluster,
@@ -44,6 +86,14 @@ impl Shared {
         };
         self.cache.get(task, PLANNER)
     }
+}
+
+/// A plan, and how it was come by.
+pub(crate) struct Planned {
+    pub plan: Arc<Plan>,
+    pub origin: PlanOrigin,
+    /// The dims that it was made for.
+    pub dims: BTreeMap<Arc<str>, i64>,
 }
 
 /// Settings of a [`Session`].
@@ -54,6 +104,7 @@ pub struct SessionBuilder {
     folder: Option<PathBuf>,
     mode: Option<CacheMode>,
     embedded: EmbeddedPlans,
+    buckets: Policy,
     workers: Option<usize>,
     memory: MemoryMode,
 }
@@ -135,6 +186,15 @@ impl SessionBuilder {
         self
     }
 
+    /// Which values of a dim, by its name in the program, share a plan, so that inputs of new extents
+    /// need none of their own. Default: [`Buckets::Exact`]. Dims of weights and states are always
+    /// exact. A bucket whose dims break a clause of the program, or whose plan does not fit the
+    /// memory of the devices at the run's dims, is left out.
+    pub fn buckets(mut self, dim: &str, buckets: Buckets) -> Self {
+        self.buckets.set(dim, buckets);
+        self
+    }
+
     /// The session.
     ///
     /// # Errors
@@ -162,6 +222,7 @@ impl SessionBuilder {
         let SessionBuilder {
             cluster,
             options,
+            buckets,
             memory,
             ..
         } = self;
@@ -170,6 +231,7 @@ impl SessionBuilder {
                 cluster,
                 options,
                 cache,
+                buckets,
                 workers,
                 memory,
             }),
@@ -208,6 +270,7 @@ impl Session {
             folder: None,
             mode: None,
             embedded: EmbeddedPlans::default(),
+            buckets: Policy::default(),
             workers: None,
             memory: MemoryMode::default(),
         }

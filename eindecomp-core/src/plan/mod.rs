@@ -21,6 +21,7 @@ pub mod partition;
 mod place;
 #[cfg(feature = "planner")]
 pub mod planner;
+pub mod rebind;
 #[cfg(test)]
 mod samples;
 #[cfg(feature = "planner")]
