@@ -273,7 +273,7 @@ proptest! {
         case in cases(),
         devices in 1..9u32,
         seed: u64,
-        private: bool,
+        mode in prop::sample::select(&MemoryMode::ALL[..]),
         passes: bool,
     ) {
         let (shape, sums) = case.naive();
@@ -284,7 +284,6 @@ proptest! {
         if passes {
             graph = Pipeline::default().run(graph).expect("a graph");
         }
-        let mode = if private { MemoryMode::Private } else { MemoryMode::Shared };
         let tensors = inputs.iter().map(|(n, t)| (n.to_string(), to_runtime(t))).collect();
         let options = PlanOptions::default();
         let planned = plan(&graph, &Cluster::cpus(devices), &options).expect("a plan");

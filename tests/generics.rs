@@ -43,7 +43,7 @@ ein! {
 fn sessions() -> Vec<Session> {
     let mut sessions = Vec::new();
     for p in [1, 2, 3, 4, 8] {
-        for memory in [MemoryMode::Shared, MemoryMode::Private] {
+        for memory in MemoryMode::ALL {
             let session = Session::builder().cluster(Cluster::cpus(p)).memory(memory);
             sessions.push(session.no_cache().workers(2).build().unwrap());
         }

@@ -16,7 +16,7 @@ use eindecomp_runtime::{MemoryMode, Workers};
 use support::run::{check, pinned, small_inputs};
 
 const DEVICES: [u32; 5] = [1, 2, 3, 4, 8];
-const MODES: [MemoryMode; 2] = [MemoryMode::Shared, MemoryMode::Private];
+const MODES: [MemoryMode; 3] = MemoryMode::ALL;
 
 fn bound(source: &str, dims: &[(&str, i64)]) -> BoundGraph {
     let graph = EinGraph::from_text(source, "f", &Default::default())
@@ -183,33 +183,33 @@ fn tasks_of_a_halo_exchange() {
     let plan = plan(&graph, &Cluster::cpus(3), &PlanOptions::default()).expect("a plan");
     let tasks = lower(&graph, &plan).expect("tasks");
     insta::assert_snapshot!(tasks.to_string(), @r"
-    taskgraph devices=3
-      b0 = owned   @0 %0 f32 [0..2]
-      b1 = owned   @1 %0 f32 [2..4]
-      b2 = owned   @2 %0 f32 [4..6]
-      b3 = owned   @0 %1 f32 [0..2]
-      b4 = owned   @1 %1 f32 [2..4]
-      b5 = owned   @2 %1 f32 [4..6]
-      b6 = replica @1 %0 f32 [1..3]
-      b7 = replica @2 %0 f32 [3..5]
+    taskgraph arenas=72B,136B,136B
+      b0 = owned   @0+0 %0 f32 [0..2]
+      b1 = owned   @1+0 %0 f32 [2..4]
+      b2 = owned   @2+0 %0 f32 [4..6]
+      b3 = owned   @0+64 %1 f32 [0..2]
+      b4 = owned   @1+64 %1 f32 [2..4]
+      b5 = owned   @2+64 %1 f32 [4..6]
+      b6 = replica @1+128 %0 f32 [1..3]
+      b7 = replica @2+128 %0 f32 [3..5]
       t0 load   %0 -> b0 @0 [0..2]
-      t1 load   %0 -> b1 @1 [2..4]
-      t2 load   %0 -> b2 @2 [4..6]
-      t3 kernel %1(0) @0 reads b0 b0 -> b3 [0..2] after t0
-      t4 copy   b1 -> b6 @1 [2..3] after t1
-      t5 move   b0 @0 -> b6 @1 [1..2] 4B after t0
-      t6 free   b0 @0 after t3 t5
-      t7 kernel %1(1) @1 reads b6 b1 -> b4 [2..4] after t1 t4 t5
-      t8 free   b6 @1 after t7
-      t9 copy   b2 -> b7 @2 [4..5] after t2
-      t10 move   b1 @1 -> b7 @2 [3..4] 4B after t1
-      t11 free   b1 @1 after t7 t10
-      t12 kernel %1(2) @2 reads b7 b2 -> b5 [4..6] after t2 t9 t10
+      t1 kernel %1(0) @0 reads b0 b0 -> b3 [0..2] after t0
+      t2 load   %0 -> b1 @1 [2..4]
+      t3 copy   b1 -> b6 @1 [2..3] after t2
+      t4 move   b0 @0 -> b6 @1 [1..2] 4B after t0
+      t5 free   b0 @0 after t1 t4
+      t6 kernel %1(1) @1 reads b6 b1 -> b4 [2..4] after t2 t3 t4
+      t7 free   b6 @1 after t6
+      t8 load   %0 -> b2 @2 [4..6]
+      t9 copy   b2 -> b7 @2 [4..5] after t8
+      t10 move   b1 @1 -> b7 @2 [3..4] 4B after t2
+      t11 free   b1 @1 after t6 t10
+      t12 kernel %1(2) @2 reads b7 b2 -> b5 [4..6] after t8 t9 t10
       t13 free   b2 @2 after t12
       t14 free   b7 @2 after t12
-      t15 gather b3 @0 -> output 0 [0..2] after t3
+      t15 gather b3 @0 -> output 0 [0..2] after t1
       t16 free   b3 @0 after t15
-      t17 gather b4 @1 -> output 0 [2..4] after t7
+      t17 gather b4 @1 -> output 0 [2..4] after t6
       t18 free   b4 @1 after t17
       t19 gather b5 @2 -> output 0 [4..6] after t12
       t20 free   b5 @2 after t19

@@ -127,7 +127,7 @@ fn whole(call: &mut Call<'_>) -> KernelResult {
 fn sessions() -> Vec<(u32, Session)> {
     let mut sessions = Vec::new();
     for p in [1, 2, 3, 4, 8] {
-        for memory in [MemoryMode::Shared, MemoryMode::Private] {
+        for memory in MemoryMode::ALL {
             let session = Session::builder().cluster(Cluster::cpus(p)).memory(memory);
             sessions.push((p, session.no_cache().workers(2).build().unwrap()));
         }

@@ -181,7 +181,7 @@ fn check(
     near(&ran.outputs, &want, graph.graph());
 }
 
-const MODES: [MemoryMode; 2] = [MemoryMode::Shared, MemoryMode::Private];
+const MODES: [MemoryMode; 3] = MemoryMode::ALL;
 const BLOCKS: [&str; 5] = ["stats", "products", "attention", "grouped", "decode"];
 
 fn dims<'n>(block: &str, sizes: &[i64]) -> Vec<(&'n str, i64)> {

@@ -61,11 +61,10 @@ proptest! {
         devices in prop::sample::select(vec![1u32, 2, 3, 4, 6, 8]),
         paper: bool,
         sharded: bool,
-        private: bool,
+        mode in prop::sample::select(&MemoryMode::ALL[..]),
     ) {
         let objective = if paper { Objective::Communication } else { Objective::Placed };
         let residency = if sharded { Residency::Sharded } else { Residency::AsNeeded };
-        let mode = if private { MemoryMode::Private } else { MemoryMode::Shared };
         let options = PlanOptions { objective, residency, ..PlanOptions::default() };
         check(random_graph(seed, statements), mode, |graph| {
             plan(graph, &Cluster::cpus(devices), &options).expect("a plan")
@@ -77,9 +76,8 @@ proptest! {
         seed: u64,
         statements in 1..6usize,
         devices in 1..10u32,
-        private: bool,
+        mode in prop::sample::select(&MemoryMode::ALL[..]),
     ) {
-        let mode = if private { MemoryMode::Private } else { MemoryMode::Shared };
         check(random_graph(seed, statements), mode, |graph| random_plan(graph, devices, seed));
     }
 
@@ -88,9 +86,8 @@ proptest! {
         seed: u64,
         statements in 1..6usize,
         devices in 1..10u32,
-        private: bool,
+        mode in prop::sample::select(&MemoryMode::ALL[..]),
     ) {
-        let mode = if private { MemoryMode::Private } else { MemoryMode::Shared };
         let sample = special(random_graph(seed, statements), seed);
         check(sample, mode, |graph| random_plan(graph, devices, seed));
     }

@@ -49,7 +49,7 @@ fn runtime(inputs: &Inputs) -> BTreeMap<String, Tensor> {
         .collect()
 }
 
-const MODES: [MemoryMode; 2] = [MemoryMode::Shared, MemoryMode::Private];
+const MODES: [MemoryMode; 3] = MemoryMode::ALL;
 const DEVICES: [u32; 5] = [1, 2, 3, 4, 8];
 
 /// Runs the steps on sessions of several devices and in both memory modes, and on the reference:

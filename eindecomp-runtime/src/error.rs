@@ -107,6 +107,14 @@ pub enum RunError {
         /// Counted.
         measured: u64,
     },
+    /// Memory in use at most is not what was planned: a bug of this crate.
+    #[error("the devices used {measured:?} bytes, but {planned:?} were planned")]
+    Memory {
+        /// The arenas.
+        planned: Vec<u64>,
+        /// Counted, per device.
+        measured: Vec<u64>,
+    },
     /// Threads that could not be started.
     #[error("the worker pool could not be started")]
     Pool(#[source] rayon::ThreadPoolBuildError),

@@ -105,6 +105,7 @@ pub struct Executor {
     graph_tasks: Arc<TaskGraph>,
     kernels: Vec<Option<Kernel>>,
     storage: Storage,
+    mode: MemoryMode,
     load: Schedule,
     run: Schedule,
     workers: Arc<Workers>,
@@ -119,7 +120,7 @@ pub struct Executor {
 }
 
 impl Executor {
-    /// Compiles the kernels and allocates every buffer.
+    /// Compiles the kernels and allocates the memory of every device, which all runs use.
     ///
     /// # Errors
     /// [`RunError::Compile`], [`RunError::OutOfMemory`].
@@ -167,6 +168,7 @@ impl Executor {
         let weights = graph.nodes().iter().any(|n| n.role() == Some(Role::Weight));
         Ok(Executor {
             storage: Storage::new(&graph, &tasks, mode)?,
+            mode,
             load: Schedule::new(&tasks, &tasks.load, &kernels),
             run: Schedule::new(&tasks, &tasks.tasks, &kernels),
             kernels,
@@ -252,7 +254,7 @@ impl Executor {
         self.planned
     }
 
-    /// Bytes of all buffers.
+    /// Bytes that are allocated for all devices together.
     pub fn memory_bytes(&self) -> u64 {
         self.storage.bytes()
     }
@@ -336,7 +338,8 @@ impl Executor {
             spans: spans.then(|| Mutex::new(Vec::new())),
         };
         // Devices that share memory load overlapping boxes of a weight to the same place: one by one.
-        match std::ptr::eq(schedule, &self.load) {
+        let loading = std::ptr::eq(schedule, &self.load);
+        match loading {
             true => run.work(0),
             false => self.workers.on_each(|worker| run.work(worker)),
         }
@@ -359,11 +362,20 @@ impl Executor {
         if measured != planned || traffic.sent.values().sum::<u64>() != planned {
             return Err(RunError::Traffic { planned, measured });
         }
+        let peaks = self.storage.peaks(self.graph_tasks.devices);
+        let arenas = &self.graph_tasks.arenas;
+        if self.mode == MemoryMode::Arena && !loading && peaks != *arenas {
+            return Err(RunError::Memory {
+                planned: arenas.clone(),
+                measured: peaks,
+            });
+        }
         let tasks = spans.map_or(Vec::new(), |s| {
             s.into_inner().unwrap_or_else(PoisonError::into_inner)
         });
         Ok(Trace {
             traffic,
+            peaks,
             wall,
             tasks,
         })

@@ -1,8 +1,10 @@
 //! Memory of the devices: allocations, and the window of each buffer in them.
 //!
-//! *Shared* mode: all boxes of one tensor are windows on one allocation, so that a Move between
-//! devices of this machine copies nothing. *Private* mode: every buffer has an allocation of its
-//! own, poisoned before a run and after its last use, so that a missing Move cannot go unseen.
+//! *Arena* mode: one allocation per device, in which every buffer is where the task graph says, so
+//! that buffers that are never in use at once share bytes; a Move is a copy. *Shared* mode: all boxes of
+//! one tensor are windows on one allocation, so that a Move between devices of this machine copies
+//! nothing. *Private* mode: every buffer has an allocation of its own, poisoned before a run and
+//! after its last use, so that a missing Move cannot go unseen.
 #![expect(
     unsafe_code,
     reason = "device memory is raw: windows of several buffers share an allocation"
@@ -11,51 +13,66 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::collections::HashSet;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use eindecomp_core::ein::DType;
 use eindecomp_core::graph::BoundGraph;
 use eindecomp_core::plan::layout::Region;
-use eindecomp_core::task::{BufferId, BufferRole, TaskGraph, TaskKind};
+use eindecomp_core::task::arena::ALIGN;
+use eindecomp_core::task::{Buffer, BufferId, BufferRole, TaskGraph, TaskKind};
 
 use crate::error::RunError;
 use crate::tensor::{Data, Tensor};
 use crate::view::{View, ViewMut};
 
-/// Cache-line alignment: kernels load whole vectors.
-const ALIGN: usize = 64;
-
 /// How devices of one machine hold their buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemoryMode {
-    /// One allocation per tensor; Moves between devices are aliases.
+    /// One allocation per device, the plan's arena: what is planned is what is used. Moves are copies.
     #[default]
+    Arena,
+    /// One allocation per tensor; Moves between devices are aliases.
     Shared,
     /// One allocation per buffer, poisoned when it holds nothing; Moves are copies.
     Private,
+}
+
+impl MemoryMode {
+    /// Every mode.
+    pub const ALL: [MemoryMode; 3] = [MemoryMode::Arena, MemoryMode::Shared, MemoryMode::Private];
 }
 
 /// A block of zeroed bytes.
 struct Allocation {
     start: NonNull<u8>,
     layout: Layout,
+    /// Whose memory it is; where memory is shared, of the first device that has a box of the tensor.
+    device: u32,
+    /// The end of what tasks were given of it so far.
+    used: AtomicU64,
 }
 
 // SAFETY: an allocation is plain memory; who reads and writes it when is ordered by task
 // dependencies (TaskGraph::verify: every element is written once, before any read; one of a state
-// again, after every read of what was there).
+// again, after every read of what was there; bytes are another buffer's only after the free of the one before).
 unsafe impl Send for Allocation {}
 // SAFETY: as above.
 unsafe impl Sync for Allocation {}
 
 impl Allocation {
-    fn new(bytes: u64) -> Result<Allocation, RunError> {
+    fn new(device: u32, bytes: u64) -> Result<Allocation, RunError> {
         let size = usize::try_from(bytes.max(1)).map_err(|_| RunError::OutOfMemory { bytes })?;
-        let layout =
-            Layout::from_size_align(size, ALIGN).map_err(|_| RunError::OutOfMemory { bytes })?;
+        let layout = Layout::from_size_align(size, ALIGN as usize)
+            .map_err(|_| RunError::OutOfMemory { bytes })?;
         // SAFETY: the size is at least 1.
         let start =
             NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(RunError::OutOfMemory { bytes })?;
-        Ok(Allocation { start, layout })
+        Ok(Allocation {
+            start,
+            layout,
+            device,
+            used: AtomicU64::new(0),
+        })
     }
 }
 
@@ -76,6 +93,18 @@ struct Place {
     region: Region,
     /// In elements.
     strides: Vec<isize>,
+}
+
+impl Place {
+    /// Bytes from the start of the allocation to the end of the window.
+    fn end(&self) -> u64 {
+        if self.region.is_empty() {
+            return 0;
+        }
+        let axes = self.region.shape().into_iter().zip(&self.strides);
+        let last: usize = axes.map(|(n, s)| (n - 1) * *s as usize).sum();
+        (self.offset + (last + 1) * self.dtype.size()) as u64
+    }
 }
 
 /// The memory of every buffer of a task graph.
@@ -145,43 +174,74 @@ impl Storage {
             places: Vec::new(),
             mode,
         };
+        match mode {
+            MemoryMode::Arena => storage.arenas(tasks)?,
+            MemoryMode::Shared => storage.tensors(graph, tasks)?,
+            MemoryMode::Private => storage.buffers(tasks)?,
+        }
+        storage.allocations.shrink_to_fit();
+        for (place, buffer) in storage.places.iter().zip(&tasks.buffers) {
+            // zeros, before any task
+            if buffer.role == BufferRole::State {
+                storage.give(place);
+            }
+        }
+        Ok(storage)
+    }
+
+    /// One allocation per device.
+    fn arenas(&mut self, tasks: &TaskGraph) -> Result<(), RunError> {
+        for (device, &bytes) in tasks.arenas.iter().enumerate() {
+            self.allocate(device as u32, bytes)?;
+        }
+        for buffer in &tasks.buffers {
+            self.places.push(Place {
+                allocation: buffer.device as usize,
+                offset: buffer.offset as usize,
+                dtype: buffer.dtype,
+                region: buffer.region.clone(),
+                strides: row_major(&buffer.region.shape()),
+            });
+        }
+        Ok(())
+    }
+
+    /// One allocation per buffer.
+    fn buffers(&mut self, tasks: &TaskGraph) -> Result<(), RunError> {
+        for buffer in &tasks.buffers {
+            let place = match buffer.role {
+                BufferRole::Version(over) => self.places[over.0 as usize].clone(),
+                _ => self.alone(buffer)?,
+            };
+            self.places.push(place);
+        }
+        Ok(())
+    }
+
+    /// One allocation per tensor, and per partial that is not final.
+    fn tensors(&mut self, graph: &BoundGraph, tasks: &TaskGraph) -> Result<(), RunError> {
         let mut whole: Vec<Option<usize>> = vec![None; graph.nodes().len()];
         let memory = memory(graph, tasks);
         let relayed = relayed(tasks);
         for (n, buffer) in tasks.buffers.iter().enumerate() {
-            if let (BufferRole::Version(over), MemoryMode::Private) = (buffer.role, mode) {
-                storage.places.push(storage.places[over.0 as usize].clone());
+            if buffer.role == BufferRole::Partial && !relayed.contains(&BufferId(n as u32)) {
+                let place = self.alone(buffer)?;
+                self.places.push(place);
                 continue;
             }
-            let shape = graph.shape(buffer.node);
-            let aliased = mode == MemoryMode::Shared
-                && (buffer.role != BufferRole::Partial || relayed.contains(&BufferId(n as u32)));
-            let (allocation, strides) = if aliased {
-                let slot = &mut whole[memory[buffer.node.at()]];
-                let allocation = match *slot {
-                    Some(a) => a,
-                    None => storage.allocate(graph.bytes(buffer.node))?,
-                };
-                *slot = Some(allocation);
-                (allocation, row_major(shape))
-            } else {
-                (
-                    storage.allocate(buffer.bytes())?,
-                    row_major(&buffer.region.shape()),
-                )
+            let slot = &mut whole[memory[buffer.node.at()]];
+            let allocation = match *slot {
+                Some(a) => a,
+                None => self.allocate(buffer.device, graph.bytes(buffer.node))?,
             };
-            let first = if aliased && !buffer.region.is_empty() {
-                buffer
-                    .region
-                    .0
-                    .iter()
-                    .zip(&strides)
-                    .map(|(r, s)| r.0 * *s as usize)
-                    .sum()
-            } else {
-                0
+            *slot = Some(allocation);
+            let strides = row_major(graph.shape(buffer.node));
+            let corner = buffer.region.0.iter().zip(&strides);
+            let first: usize = match buffer.region.is_empty() {
+                true => 0,
+                false => corner.map(|(r, s)| r.0 * *s as usize).sum(),
             };
-            storage.places.push(Place {
+            self.places.push(Place {
                 allocation,
                 offset: first * buffer.dtype.size(),
                 dtype: buffer.dtype,
@@ -189,15 +249,23 @@ impl Storage {
                 strides,
             });
         }
-        if mode == MemoryMode::Shared {
-            storage.alias_partials(tasks);
-        }
-        storage.allocations.shrink_to_fit();
-        Ok(storage)
+        self.alias_partials(tasks);
+        Ok(())
     }
 
-    fn allocate(&mut self, bytes: u64) -> Result<usize, RunError> {
-        self.allocations.push(Allocation::new(bytes)?);
+    /// A buffer with an allocation of its own.
+    fn alone(&mut self, buffer: &Buffer) -> Result<Place, RunError> {
+        Ok(Place {
+            allocation: self.allocate(buffer.device, buffer.bytes())?,
+            offset: 0,
+            dtype: buffer.dtype,
+            region: buffer.region.clone(),
+            strides: row_major(&buffer.region.shape()),
+        })
+    }
+
+    fn allocate(&mut self, device: u32, bytes: u64) -> Result<usize, RunError> {
+        self.allocations.push(Allocation::new(device, bytes)?);
         Ok(self.allocations.len() - 1)
     }
 
@@ -220,7 +288,7 @@ impl Storage {
                 ..from.clone()
             };
             let old = std::mem::replace(&mut self.places[dst.0 as usize], place);
-            if let Ok(small) = Allocation::new(1) {
+            if let Ok(small) = Allocation::new(buffer.device, 1) {
                 self.allocations[old.allocation] = small;
             }
         }
@@ -256,7 +324,14 @@ impl Storage {
         }
     }
 
+    /// Counts a window as in use.
+    fn give(&self, place: &Place) {
+        let used = &self.allocations[place.allocation].used;
+        used.fetch_max(place.end(), Ordering::Relaxed);
+    }
+
     fn start(&self, place: &Place) -> *mut u8 {
+        self.give(place);
         // SAFETY: the offset is inside the allocation, or 0.
         unsafe {
             self.allocations[place.allocation]
@@ -266,9 +341,20 @@ impl Storage {
         }
     }
 
-    /// Do two buffers share an allocation, so that a box of one is the same box of the other?
+    /// Are two buffers windows on one tensor, so that a box of one is the same box of the other?
     pub fn aliased(&self, a: BufferId, b: BufferId) -> bool {
-        self.places[a.0 as usize].allocation == self.places[b.0 as usize].allocation
+        self.mode == MemoryMode::Shared
+            && self.places[a.0 as usize].allocation == self.places[b.0 as usize].allocation
+    }
+
+    /// Per device, the bytes of its memory that tasks were given so far: of each allocation, up to the end
+    /// of the last window.
+    pub fn peaks(&self, devices: u32) -> Vec<u64> {
+        let mut peaks = vec![0; devices as usize];
+        for a in &self.allocations {
+            peaks[a.device as usize] += a.used.load(Ordering::Relaxed);
+        }
+        peaks
     }
 
     /// Bytes of all allocations.
@@ -280,7 +366,7 @@ impl Storage {
     }
 
     /// Overwrites a buffer with a value that no computation makes by chance (NaN for floats).
-    /// Does nothing in shared mode, where others may read the same bytes.
+    /// Does nothing where buffers share memory: others may be using the same bytes.
     pub fn poison(&self, buffer: BufferId) {
         if self.mode == MemoryMode::Private {
             let a = &self.allocations[self.places[buffer.0 as usize].allocation];

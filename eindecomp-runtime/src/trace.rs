@@ -64,6 +64,8 @@ pub struct TaskSpan {
 pub struct Trace {
     /// Bytes.
     pub traffic: Traffic,
+    /// Per device, the bytes of its memory that were in use at most since the program was compiled.
+    pub peaks: Vec<u64>,
     /// Wall time of the run.
     pub wall: Duration,
     /// Tasks in order of their end; empty unless asked for.

@@ -73,7 +73,7 @@ fn agree(session: &Session, graph: &EinGraph, sizes: &BTreeMap<Arc<str>, i64>) {
 
 #[test]
 fn axes_of_0_and_1_run() {
-    for memory in [MemoryMode::Shared, MemoryMode::Private] {
+    for memory in MemoryMode::ALL {
         for text in PROGRAMS {
             within(move || {
                 let graph = block(text, "f");

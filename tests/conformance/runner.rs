@@ -45,7 +45,7 @@ pub trait Runner {
 pub fn runners() -> Result<Vec<Box<dyn Runner>>, eindecomp::Error> {
     let mut all: Vec<Box<dyn Runner>> = vec![Box::new(Reference)];
     for devices in [1, 2, 3, 4, 8] {
-        for memory in [MemoryMode::Shared, MemoryMode::Private] {
+        for memory in MemoryMode::ALL {
             all.push(Box::new(Runtime::new(devices, memory, Role::Data)?));
         }
     }
@@ -153,6 +153,7 @@ fn numbers(tensor: Tensor) -> Output {
 impl Runner for Runtime {
     fn name(&self) -> String {
         let memory = match self.memory {
+            MemoryMode::Arena => "arena",
             MemoryMode::Shared => "shared",
             MemoryMode::Private => "private",
         };

@@ -37,7 +37,7 @@ fn key_value_cache() {
     let mut random = Random(71);
     let [q, k, v] = [0; 3].map(|_| random.floats([tokens, b, 1, n, e]));
     for devices in [1, 2, 3, 4, 8] {
-        for memory in [MemoryMode::Shared, MemoryMode::Private] {
+        for memory in MemoryMode::ALL {
             let session = Session::builder()
                 .cluster(Cluster::cpus(devices))
                 .memory(memory)

@@ -54,7 +54,7 @@ where
         };
         near("reference", &self.reference(), want);
         for devices in [1, 2, 3, 4, 8] {
-            for memory in [MemoryMode::Shared, MemoryMode::Private] {
+            for memory in MemoryMode::ALL {
                 let session = Session::builder()
                     .cluster(Cluster::cpus(devices))
                     .memory(memory)

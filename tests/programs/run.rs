@@ -97,7 +97,7 @@ impl Runner {
         let inputs = inputs(&graph, &mut rng);
         let want = reference::run(&graph, &inputs);
         let devices = 1 + rng.below(8) as u32;
-        let mode = rng.one_of(&[MemoryMode::Private, MemoryMode::Shared]);
+        let mode = rng.one_of(&MemoryMode::ALL);
         let plan = placed(&graph, devices, &mut rng)?;
         let tasks = lower(&graph, &plan).map_err(|e| format!("tasks: {e}"))?;
         verify(&graph, &plan, &tasks).map_err(|e| format!("tasks do not verify: {e}"))?;

@@ -31,6 +31,7 @@ pub fn check(
 ) {
     let want = reference::run(graph, inputs).map(comparable);
     let tasks = lower(graph, plan).expect("tasks");
+    let arenas = tasks.arenas.clone();
     verify(graph, plan, &tasks).unwrap_or_else(|e| panic!("{what}: {e}\n{}", graph.graph()));
     let mut executor =
         Executor::new(graph.clone(), Arc::new(tasks), workers.clone(), mode).expect("an executor");
@@ -49,6 +50,9 @@ pub fn check(
                 assert_eq!(&got, want, "{what}, run {run} of\n{}", graph.graph());
                 let moved = u128::from(trace.traffic.moved().total());
                 assert_eq!(moved, plan.moved_bytes, "{what}: bytes");
+                if mode == MemoryMode::Arena {
+                    assert_eq!(trace.peaks, arenas, "{what}: memory");
+                }
             }
             (Err(_), Err(_)) => {}
             (want, got) => panic!("{what}: reference {want:?}, runtime {got:?}"),

@@ -11,7 +11,6 @@ use crate::ein::EinSum;
 use crate::graph::{BoundGraph, NodeId};
 use crate::task::exchange::{traffic, weight_boxes};
 use crate::task::lower::lower;
-use crate::task::memory::peaks;
 
 const NAME: usize = 22;
 const VECTOR: usize = 28;
@@ -117,7 +116,7 @@ impl Explain {
             moved: rows.iter().map(|r| r.bytes).sum(),
             rows,
             loaded: kept.map(|(n, _, r)| r.volume() as u64 * size(n)).sum(),
-            peaks: peaks(&tasks),
+            peaks: tasks.arenas,
             head: format!(
                 "plan by {} for {}, weights {weights}\n{}",
                 plan.model,

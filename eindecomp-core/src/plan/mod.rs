@@ -23,7 +23,7 @@ mod place;
 pub mod planner;
 pub mod rebind;
 #[cfg(test)]
-mod samples;
+pub(crate) mod samples;
 #[cfg(feature = "planner")]
 pub mod search;
 #[cfg(feature = "planner")]

@@ -20,7 +20,7 @@ use crate::graph::{BoundGraph, NodeId, Role};
 use crate::task::TaskGraph;
 use crate::task::exchange::moved_bytes;
 use crate::task::lower::{LowerError, lower};
-use crate::task::memory::{Peak, peak, peaks};
+use crate::task::memory::{Peak, peak};
 
 /// Most tiles of one layout: tile number × extent (below 2^48) fits 64 bits.
 pub const MAX_TILES: usize = 1 << 15;
@@ -212,7 +212,7 @@ pub fn verify(
     }
     let tasks = lower(graph, plan)?;
     let full = |&bytes: &u64| bytes > cluster.capacity();
-    match peaks(&tasks).iter().position(full) {
+    match tasks.arenas.iter().position(full) {
         Some(device) => {
             let peak = peak(graph, &tasks, device as u32);
             Err(InvalidPlan::Memory(peak, cluster.capacity()))

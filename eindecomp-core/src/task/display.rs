@@ -23,7 +23,7 @@ impl fmt::Display for BufferRole {
     }
 }
 
-/// `owned   @0 %2 f32 [0..4, 0..8]`
+/// `owned   @0+64 %2 f32 [0..4, 0..8]`: the buffer starts 64 bytes into the arena of device 0.
 impl fmt::Display for Buffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Buffer {
@@ -32,18 +32,19 @@ impl fmt::Display for Buffer {
             region,
             dtype,
             role,
+            offset,
         } = self;
         write!(
             f,
-            "{:<7} @{device} {node} {dtype} {region}",
+            "{:<7} @{device}+{offset} {node} {dtype} {region}",
             role.to_string()
         )
     }
 }
 
 /// ```text
-/// taskgraph devices=2
-///   b0 = owned   @0 %0 f32 [0..4, 0..8]
+/// taskgraph arenas=640B,512B
+///   b0 = owned   @0+64 %0 f32 [0..4, 0..8]
 ///   t6  kernel %2(0,0,0) @0 reads b0 b2 -> b6 [0..4, 0..8, 0..4] after t1 t3
 ///   t10 move   b8 @2 -> b9 @0 [0..4, 0..8] 128B after t6
 ///   t11 agg    %2 b6 b9 -> b10 @0 [0..4, 0..8] after t6 t10
@@ -52,7 +53,8 @@ impl fmt::Display for Buffer {
 /// A kernel's box is its range of every label. Tasks that fill the weights are `w0`, `w1`, …
 impl fmt::Display for TaskGraph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "taskgraph devices={}", self.devices)?;
+        let arenas: Vec<String> = self.arenas.iter().map(|a| format!("{a}B")).collect();
+        writeln!(f, "taskgraph arenas={}", arenas.join(","))?;
         for (at, buffer) in self.buffers.iter().enumerate() {
             writeln!(f, "  b{at} = {buffer}")?;
         }

@@ -144,6 +144,30 @@ pub enum TaskError {
         /// The buffer.
         buffer: BufferId,
     },
+    /// Rule 12: a buffer that is not aligned, or a version elsewhere than the one before.
+    #[error("b{} does not start where it may", buffer.0)]
+    Offset {
+        /// The buffer.
+        buffer: BufferId,
+    },
+    /// Rule 12: two buffers that share bytes and may be in use at once.
+    #[error("b{} and b{} share bytes and may be in use at once", buffer.0, other.0)]
+    Shared {
+        /// The buffer that comes later.
+        buffer: BufferId,
+        /// The one that had the bytes before.
+        other: BufferId,
+    },
+    /// Rule 13.
+    #[error("the arena of device {device} is stated as {stated:?} B, but ends at {end} B")]
+    Arena {
+        /// The device.
+        device: u32,
+        /// As stated.
+        stated: Option<u64>,
+        /// End of its last buffer.
+        end: u64,
+    },
     /// Rule 10.
     #[error("Moves copy {actual} B from device {from} to {to}, planned are {planned} B")]
     Moves {

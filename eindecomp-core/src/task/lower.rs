@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use super::arena;
 use super::exchange::{Holdings, Join, Supply, overlaps, weight_boxes};
-use super::memory::free_after_last_use;
+use super::lifetime::{free_after_last_use, load_late};
 use super::{Buffer, BufferId, BufferRole, Task, TaskGraph, TaskId, TaskKind};
 use crate::ein::DType;
 use crate::ein::einsum::Part;
@@ -37,6 +38,7 @@ pub fn lower(graph: &BoundGraph, plan: &Plan) -> Result<TaskGraph, LowerError> {
         tasks: Tasks {
             graph: TaskGraph {
                 devices: plan.devices,
+                arenas: Vec::new(),
                 buffers: Vec::new(),
                 load: Vec::new(),
                 tasks: Vec::new(),
@@ -59,7 +61,9 @@ pub fn lower(graph: &BoundGraph, plan: &Plan) -> Result<TaskGraph, LowerError> {
     }
     lowering.keep()?;
     let mut tasks = lowering.tasks.graph;
+    load_late(&mut tasks);
     free_after_last_use(&mut tasks)?;
+    arena::assign(&mut tasks);
     Ok(tasks)
 }
 
@@ -297,6 +301,7 @@ impl<'a> Lowering<'a> {
             region,
             dtype,
             role: BufferRole::Partial,
+            offset: 0,
         })
     }
 
@@ -380,6 +385,7 @@ impl<'a> Lowering<'a> {
             region: region.clone(),
             dtype: self.graph.node(node).dtype,
             role,
+            offset: 0,
         })
     }
 

@@ -1,11 +1,14 @@
 //! The TaskGraph: device-local steps over device-local buffers.
 //!
-//! Files: `lower` (plan → tasks), `exchange` (what moves, box by box), `memory` (frees, peaks),
-//! `verify` (the rules), `error` (how they are broken), `display`.
+//! Files: `lower` (plan → tasks), `exchange` (what moves, box by box), `lifetime` (from which task to
+//! which a buffer is needed), `arena` (where it is), `memory` (who needs most), `verify` (the rules),
+//! `error` (how they are broken), `display`.
 
+pub mod arena;
 mod display;
 mod error;
 pub mod exchange;
+mod lifetime;
 pub mod lower;
 pub mod memory;
 #[cfg(test)]
@@ -68,12 +71,19 @@ pub struct Buffer {
     pub dtype: DType,
     /// What it is for.
     pub role: BufferRole,
+    /// Where it starts in its device's arena, in bytes: a multiple of [`arena::ALIGN`].
+    pub offset: u64,
 }
 
 impl Buffer {
     /// Its size.
     pub fn bytes(&self) -> u64 {
         self.region.volume() as u64 * self.dtype.size() as u64
+    }
+
+    /// Its bytes in the arena.
+    pub fn range(&self) -> std::ops::Range<u64> {
+        self.offset..self.offset.saturating_add(self.bytes())
     }
 }
 
@@ -198,6 +208,8 @@ pub struct Task {
 pub struct TaskGraph {
     /// Number of devices.
     pub devices: u32,
+    /// Bytes of each device's arena, which holds all its buffers: its peak.
+    pub arenas: Vec<u64>,
     /// Every buffer.
     pub buffers: Vec<Buffer>,
     /// Tasks that fill the weights: done once per session.

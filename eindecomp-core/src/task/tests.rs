@@ -519,6 +519,15 @@ fn broken_task_graphs_are_refused() {
     );
     let e = broken(&|t| t.buffers[0].role = BufferRole::Replica);
     assert!(matches!(e, TaskError::Load { .. }), "{e}");
+    let e = broken(&|t| t.buffers[0].offset += 4);
+    assert!(matches!(e, TaskError::Offset { .. }), "{e}");
+    let e = broken(&|t| t.arenas[1] += 64);
+    assert!(matches!(e, TaskError::Arena { device: 1, .. }), "{e}");
+    let e = broken(&|t| {
+        t.buffers.iter_mut().for_each(|b| b.offset = 0);
+        t.arenas.fill(64);
+    });
+    assert!(matches!(e, TaskError::Shared { .. }), "{e}");
     let mut other = plan.clone();
     other.moved_bytes += 1;
     let e = verify(&graph, &other, &good).unwrap_err();

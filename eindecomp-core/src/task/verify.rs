@@ -17,16 +17,26 @@
 //! 11. A version in the memory of the one before is made by its store alone, tile for tile; every
 //!     task that reads what it or a Keep overwrites comes before, whichever device it is on. Each
 //!     state's tile is its last version's at the end: in place, or by one Keep.
+//! 12. Buffers start at multiples of [`ALIGN`](super::arena::ALIGN), a version in the memory of the
+//!     one before where that one starts. No byte of what stays across runs is in another buffer; what writes a
+//!     buffer of the run waits for the free of whatever had one of its bytes before.
+//! 13. An arena ends where its last buffer does: it is the device's peak.
+//!
+//! Files: `join` (6, 7), `whole` (8, 10), `state` (11), `memory` (9, 12, 13).
 
-use std::collections::BTreeMap;
+mod join;
+mod memory;
+mod state;
+mod whole;
 
 use super::error::TaskError;
-use super::exchange::{Join, Traffic, Tuple, moved_bytes};
+use super::exchange::{Join, Traffic, moved_bytes};
 use super::{Buffer, BufferId, BufferRole, Task, TaskGraph, TaskId, TaskKind};
 use crate::ein::DType;
-use crate::ein::einsum::Part;
 use crate::graph::{BoundGraph, NodeId, Role};
 use crate::plan::{Plan, Region};
+use join::Tuples;
+use state::Use;
 
 /// Checks every rule.
 ///
@@ -65,21 +75,8 @@ pub fn verify(graph: &BoundGraph, plan: &Plan, tasks: &TaskGraph) -> Result<(), 
     check.tiles(plan)?;
     check.outputs()?;
     check.frees()?;
+    check.arenas()?;
     check.moved(plan, &planned)
-}
-
-/// The tuples of a join, and how often each ran.
-struct Tuples<'a> {
-    join: Join<'a>,
-    ran: BTreeMap<Vec<u32>, (Tuple, usize)>,
-}
-
-impl<'a> Tuples<'a> {
-    fn of(join: Join<'a>) -> Tuples<'a> {
-        let tuples = join.tuples();
-        let ran = tuples.into_iter().map(|t| (join.key(&t), (t, 0))).collect();
-        Tuples { join, ran }
-    }
 }
 
 struct Check<'a> {
@@ -97,15 +94,6 @@ struct Check<'a> {
     memory: Vec<NodeId>,
     /// Per such tensor: what its memory is used for.
     uses: Vec<Vec<Use>>,
-}
-
-/// A use of a box of a state's memory.
-struct Use {
-    task: TaskId,
-    /// The version that is read or written.
-    version: NodeId,
-    region: Region,
-    writes: bool,
 }
 
 impl<'a> Check<'a> {
@@ -129,99 +117,6 @@ impl<'a> Check<'a> {
                 });
             }
         }
-        Ok(())
-    }
-
-    /// Rule 11: buffers in the memory of others.
-    fn versions(&mut self) -> Result<(), TaskError> {
-        let mut own = vec![false; self.graph.nodes().len()];
-        for (at, buffer) in self.tasks.buffers.iter().enumerate() {
-            let id = BufferId(at as u32);
-            let wrong = Err(TaskError::Version { buffer: id });
-            let BufferRole::Version(over) = buffer.role else {
-                let state = self.graph.node(buffer.node).role() == Some(Role::State);
-                if buffer.role == BufferRole::State && (!state || !self.is_final(id)) {
-                    return wrong;
-                }
-                own[buffer.node.at()] |= buffer.role == BufferRole::Owned;
-                continue;
-            };
-            if over >= id {
-                return wrong;
-            }
-            let before = self.buffer(over);
-            let vertex = self.graph.node(buffer.node);
-            let stores = vertex.store.as_ref().zip(vertex.einsum());
-            let old = stores.map(|(s, e)| e.operands[s.old].node);
-            let same = (before.device, &before.region, before.dtype)
-                == (buffer.device, &buffer.region, buffer.dtype);
-            let there = matches!(before.role, BufferRole::State | BufferRole::Version(_));
-            if old != Some(before.node) || !same || !there {
-                return wrong;
-            }
-            self.memory[buffer.node.at()] = self.memory[before.node.at()];
-        }
-        let versions = |b: &&Buffer| matches!(b.role, BufferRole::Version(_));
-        match self
-            .tasks
-            .buffers
-            .iter()
-            .filter(versions)
-            .position(|b| own[b.node.at()])
-        {
-            Some(at) => Err(TaskError::Version {
-                buffer: BufferId(at as u32),
-            }),
-            None => Ok(()),
-        }
-    }
-
-    /// Rule 11: uses of the memory of versions, in the order of tasks.
-    fn share(
-        &mut self,
-        id: TaskId,
-        task: &Task,
-        buffer: BufferId,
-        region: &Region,
-        writes: bool,
-    ) -> Result<(), TaskError> {
-        let used = self.buffer(buffer);
-        let memory = self.memory[used.node.at()];
-        if self.graph.node(memory).role() != Some(Role::State) {
-            return Ok(());
-        }
-        // What a Keep writes is newer than every version.
-        let keeps = matches!(task.kind, TaskKind::Keep { .. });
-        let version = match keeps && writes {
-            true => NodeId(u32::MAX),
-            false => used.node,
-        };
-        let before = self.uses[memory.at()].iter();
-        let mut common = before.filter(|u| u.region.common(region) > 0);
-        let late = |u: &&Use| match writes {
-            true => {
-                u.task != id && u.version != version && task.deps.binary_search(&u.task).is_err()
-            }
-            false => u.writes && u.version > version,
-        };
-        if let Some(other) = common.find(late) {
-            let (task, reader) = if writes {
-                (id, other.task)
-            } else {
-                (other.task, id)
-            };
-            return Err(TaskError::Overwrite {
-                task,
-                buffer,
-                reader,
-            });
-        }
-        self.uses[memory.at()].push(Use {
-            task: id,
-            version,
-            region: region.clone(),
-            writes,
-        });
         Ok(())
     }
 
@@ -402,67 +297,6 @@ impl<'a> Check<'a> {
         }
     }
 
-    /// Rule 6; returns the boxes of the result, one per buffer.
-    #[expect(clippy::too_many_arguments, reason = "the fields of a kernel task")]
-    fn kernel(
-        &mut self,
-        id: TaskId,
-        task: &Task,
-        node: NodeId,
-        key: &[u32],
-        tile: &Region,
-        reads: &[BufferId],
-        writes: &[BufferId],
-    ) -> Result<Vec<Region>, TaskError> {
-        let wrong = |what| TaskError::Kernel {
-            task: id,
-            node,
-            key: key.to_vec(),
-            what,
-        };
-        let tuples = self.joins.get_mut(node.at()).and_then(Option::as_mut);
-        let tuples = tuples.ok_or(wrong("vertex"))?;
-        let (tuple, times) = tuples.ran.get_mut(key).ok_or(wrong("key"))?;
-        *times += 1;
-        let tuple = tuple.clone();
-        let wants: Vec<_> = tuples.join.reads(&tuple).collect();
-        let (folds, parts) = (tuples.join.folds(), tuples.join.parts().to_vec());
-        if task.device != tuple.device {
-            return Err(wrong("device"));
-        }
-        if *tile != tuple.tile {
-            return Err(wrong("tile"));
-        }
-        if reads.len() != wants.len() {
-            return Err(wrong("number of reads"));
-        }
-        for (&buffer, (operand, want)) in reads.iter().zip(&wants) {
-            if self.buffer(buffer).node != *operand || !self.is_final(buffer) {
-                return Err(wrong("operand"));
-            }
-            self.read(id, task, buffer, want)?;
-        }
-        if writes.len() != parts.len() {
-            return Err(wrong("number of results"));
-        }
-        let boxes: Vec<Region> = parts.iter().map(|p| p.region(&tuple.output)).collect();
-        for (n, (&write, part)) in writes.iter().zip(&parts).enumerate() {
-            let result = self.buffer(write);
-            let fits = match result.role {
-                BufferRole::Owned | BufferRole::Version(_) => folds == 1 && self.is_final(write),
-                BufferRole::Partial => result.region == boxes[n] && result.dtype == part.dtype,
-                _ => false,
-            };
-            if result.node != node || !fits {
-                return Err(wrong("result"));
-            }
-            if result.role == BufferRole::Partial {
-                self.origin[write.0 as usize] = Some((tuple.number, n));
-            }
-        }
-        Ok(boxes)
-    }
-
     /// Does the buffer hold final values, as stored?
     fn is_final(&self, id: BufferId) -> bool {
         let buffer = self.buffer(id);
@@ -471,212 +305,6 @@ impl<'a> Check<'a> {
 
     fn stored(&self, node: NodeId) -> DType {
         self.graph.node(node).dtype
-    }
-
-    /// Rule 7 for Copy and Move: final values stay final, partial ones keep their tuple.
-    fn transfer(
-        &mut self,
-        id: TaskId,
-        src: BufferId,
-        dst: BufferId,
-        region: &Region,
-    ) -> Result<(), TaskError> {
-        let (from, to) = (self.buffer(src), self.buffer(dst));
-        let node = from.node;
-        let partial = from.role == BufferRole::Partial;
-        let same = to.node == node && to.dtype == from.dtype;
-        let fits = match to.role {
-            BufferRole::Weight | BufferRole::State | BufferRole::Version(_) => false,
-            BufferRole::Replica => !partial,
-            BufferRole::Owned => partial && self.folds(node) == 1,
-            BufferRole::Partial => partial && *region == to.region,
-        };
-        if !same || !fits {
-            return Err(TaskError::Fold { task: id, node });
-        }
-        if to.role == BufferRole::Partial {
-            self.origin[dst.0 as usize] = self.origin[src.0 as usize];
-        }
-        self.moves.add(
-            from.device,
-            to.device,
-            (region.volume() * from.dtype.size()) as u64,
-        );
-        Ok(())
-    }
-
-    fn folds(&self, node: NodeId) -> usize {
-        self.joins[node.at()].as_ref().map_or(0, |t| t.join.folds())
-    }
-
-    /// The parts of a vertex's results.
-    fn parts(&self, node: NodeId) -> Vec<Part> {
-        self.joins[node.at()]
-            .as_ref()
-            .map_or(Vec::new(), |t| t.join.parts().to_vec())
-    }
-
-    /// Rule 7 for Aggregate. That no partial is folded twice follows from rule 4 on the owned
-    /// tile, that none is left out from rule 8.
-    fn fold(
-        &self,
-        id: TaskId,
-        node: NodeId,
-        srcs: &[BufferId],
-        dst: BufferId,
-    ) -> Result<(), TaskError> {
-        let wrong = TaskError::Fold { task: id, node };
-        let to = self.buffer(dst);
-        let (folds, parts) = match self.joins.get(node.at()) {
-            Some(Some(t)) => (t.join.folds(), t.join.parts().len()),
-            _ => return Err(wrong),
-        };
-        let numbers: Option<Vec<(usize, usize)>> =
-            srcs.iter().map(|s| self.origin[s.0 as usize]).collect();
-        let first = numbers.as_ref().and_then(|n| n.first().copied());
-        let tuples = |(f, _)| f..f + folds;
-        let all = first.filter(|(f, _)| f % folds == 0).map(|f| {
-            let of = |tuple| (0..parts).map(move |part| (tuple, part));
-            tuples(f).flat_map(of).collect()
-        });
-        let of_node = srcs.iter().all(|&s| self.buffer(s).node == node);
-        match to.node == node && to.role == BufferRole::Owned && of_node && numbers == all {
-            true => Ok(()),
-            false => Err(wrong),
-        }
-    }
-
-    fn tuples(&self) -> Result<(), TaskError> {
-        for (at, tuples) in self.joins.iter().enumerate() {
-            let mut ran = tuples.iter().flat_map(|t| &t.ran);
-            if let Some((key, (_, times))) = ran.find(|(_, (_, times))| *times != 1) {
-                return Err(TaskError::Tuples {
-                    node: NodeId(at as u32),
-                    key: key.clone(),
-                    times: *times,
-                });
-            }
-        }
-        Ok(())
-    }
-
-    /// Rule 8: the owners' tiles.
-    fn tiles(&self, plan: &Plan) -> Result<(), TaskError> {
-        let mut written: BTreeMap<(NodeId, &Region, u32), usize> = BTreeMap::new();
-        for (buffer, boxes) in self.tasks.buffers.iter().zip(&self.written) {
-            let sharded = self.graph.node(buffer.node).role() == Some(Role::Weight);
-            let owned = matches!(buffer.role, BufferRole::Owned | BufferRole::Version(_));
-            let state = buffer.role == BufferRole::State;
-            if owned || state || sharded && buffer.role == BufferRole::Weight {
-                let volume = match state && !self.is_kept(buffer.node) {
-                    true => buffer.region.volume(),
-                    false => boxes.iter().map(|(_, r)| r.volume()).sum(),
-                };
-                written.insert((buffer.node, &buffer.region, buffer.device), volume);
-            }
-        }
-        for (node, _) in self.graph.ids() {
-            let shape = self.graph.shape(node);
-            let tiles = plan.nodes[node.at()].owner.iter();
-            for (region, device) in tiles.flat_map(|o| o.iter(shape)) {
-                let found = written.get(&(node, &region, device)).copied().unwrap_or(0);
-                if found != region.volume() {
-                    return Err(TaskError::Tile {
-                        node,
-                        region,
-                        device,
-                        written: found,
-                    });
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Rule 11: is the state's last version elsewhere, so that it must be kept?
-    fn is_kept(&self, state: NodeId) -> bool {
-        let mut states = self.graph.states().filter(|(of, _)| *of == state);
-        states.any(|(_, last)| self.memory[last.at()] != state)
-    }
-
-    /// Rule 8: the results.
-    fn outputs(&self) -> Result<(), TaskError> {
-        for (output, boxes) in self.gathered.iter().enumerate() {
-            let whole = self.graph.elements(self.graph.outputs()[output].node);
-            let twice = boxes.iter().enumerate().any(|(at, a)| {
-                let mut later = boxes[at + 1..].iter();
-                later.any(|b| a.common(b) > 0)
-            });
-            if twice || boxes.iter().map(Region::volume).sum::<usize>() != whole {
-                return Err(TaskError::Output { output });
-            }
-        }
-        Ok(())
-    }
-
-    /// Rule 9. A use that another use waits for needs no edge of its own.
-    fn frees(&self) -> Result<(), TaskError> {
-        let mut users: Vec<Vec<TaskId>> = vec![Vec::new(); self.tasks.buffers.len()];
-        let mut freed = vec![false; self.tasks.buffers.len()];
-        let waits = |t: &TaskId, user: &TaskId| {
-            let deps = &self.tasks.tasks[t.0 as usize].deps;
-            deps.binary_search(user).is_ok()
-        };
-        for (at, task) in self.tasks.tasks.iter().enumerate() {
-            let id = TaskId(at as u32);
-            for buffer in task.kind.reads().iter().chain(task.kind.writes()) {
-                if freed[buffer.0 as usize] {
-                    return Err(TaskError::Free { buffer: *buffer });
-                }
-                users[buffer.0 as usize].push(id);
-            }
-            if let TaskKind::Free { buffer } = task.kind {
-                let mut before = vec![id];
-                for user in users[buffer.0 as usize].iter().rev() {
-                    if before.iter().any(|b| waits(b, user)) {
-                        before.push(*user);
-                    }
-                }
-                let late = before.len() <= users[buffer.0 as usize].len();
-                let kept = self.buffer(buffer).role.stays();
-                let twice = std::mem::replace(&mut freed[buffer.0 as usize], true);
-                if kept || twice || late {
-                    return Err(TaskError::Free { buffer });
-                }
-            }
-        }
-        for (at, buffer) in self.tasks.buffers.iter().enumerate() {
-            if !buffer.role.stays() && !freed[at] {
-                return Err(TaskError::Free {
-                    buffer: BufferId(at as u32),
-                });
-            }
-        }
-        Ok(())
-    }
-
-    /// Rule 10.
-    fn moved(&self, plan: &Plan, planned: &Traffic) -> Result<(), TaskError> {
-        let pairs = planned.iter().chain(self.moves.iter());
-        for (from, to, _) in pairs {
-            let (planned, actual) = (planned.between(from, to), self.moves.between(from, to));
-            if planned != actual {
-                return Err(TaskError::Moves {
-                    from,
-                    to,
-                    planned,
-                    actual,
-                });
-            }
-        }
-        let actual = self.moves.total();
-        match actual == plan.moved_bytes {
-            true => Ok(()),
-            false => Err(TaskError::MovedBytes {
-                planned: plan.moved_bytes,
-                actual,
-            }),
-        }
     }
 }
 
