@@ -8,7 +8,7 @@
 #   parse    edited dumps and programs: read or refused
 #   search   exact against exhaustive search, on random problems and random graphs
 #   cache    every bit of a plan cache entry flipped
-#   programs random well-typed programs x devices x placements x memory modes against the reference
+#   programs random well-typed programs x devices x placements x memory modes x runs against the reference
 #   fuzz     edited and random programs and tokens through parser, checker and macro; optimised
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

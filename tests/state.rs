@@ -163,6 +163,16 @@ fn a_ring_goes_round() {
     check(RING, &[("C", 5), ("S", 3), ("E", 4)], &steps);
 }
 
+#[test]
+fn a_ring_may_be_as_long_as_a_product() {
+    let source =
+        "fn f<dim B, dim S>(x: f32[S, 2], pos: i64, #[state] ring: f32[2 * B, 2]) -> f32[2 * B, 2] where S <= 2 * B {
+        ring[(pos + s) % (2 * B), e] = x[s, e];
+        ring
+    }";
+    check(source, &[("B", 3), ("S", 4)], &steps(&[4, 2], &[0, 4, -7]));
+}
+
 /// What was read before a store is the old version, also behind it; a second store goes on from the
 /// first; a state that is only read stays.
 const VERSIONS: &str = "fn f<dim C, dim S, dim E>(x: f32[S, E], pos: i64, #[state] a: f32[C, E], #[state] b: f32[C, E])
@@ -240,6 +250,22 @@ fn states_of_structs_and_arrays_go_through_calls_and_loops() {
             x
         }";
     check(source, &[("C", 4)], &steps(&[2], &[3, 0, 3]));
+}
+
+/// What is stored in a loop is a state behind it too. Each version is made of all of the one
+/// before, and takes its place without reading it there.
+#[test]
+fn a_state_is_summed_into_itself() {
+    let source = "fn f<dim N>(x: f32[2], pos: i64, #[state] s: f32[N]) -> f32[N] where N >= 3 {
+        s[pos] = x[0];
+        for n in 0 .. 2 {
+            s[i] = 1.0 + sum[j in N] s[j];
+            s[n] = x[1] + s[2];
+        }
+        s[0 + i] = s[i] * 2.0;
+        s
+    }";
+    check(source, &[("N", 4)], &steps(&[2], &[1, 3]));
 }
 
 proptest! {

@@ -7,8 +7,12 @@ mod access;
 mod blocks;
 mod expr;
 mod extents;
+mod kernels;
+mod loops;
+mod ranks;
 mod records;
 mod reduce;
+mod state;
 mod statements;
 mod value;
 
@@ -19,7 +23,9 @@ use std::sync::Arc;
 use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::graph::testing::Rng;
 
-use blocks::{Layers, listed};
+use blocks::listed;
+use loops::{Layers, Number};
+use state::Position;
 
 /// A program with what it is bound to.
 #[derive(Clone, Debug)]
@@ -32,6 +38,8 @@ pub struct Program {
     pub consts: BTreeMap<Arc<str>, i64>,
     /// Values of its `#[host]` parameters.
     pub hosts: BTreeMap<Arc<str>, Value>,
+    /// Of the parameters that say where to store, the largest value that is inside.
+    pub positions: BTreeMap<Arc<str>, Option<i64>>,
     /// Per result, how far it may be from the reference.
     pub errors: Vec<f64>,
     /// Parts of the language that are in it.
@@ -71,6 +79,8 @@ struct Tensor {
     nan: bool,
     /// A `u32` input: its elements are 0 to 3.
     ids: bool,
+    /// It may be stored into.
+    state: bool,
 }
 
 /// An index in scope.
@@ -92,14 +102,22 @@ struct Maker<'a> {
     tensors: Vec<Tensor>,
     /// Numbers of rank 0 that are no tensors: `#[host]` parameters.
     hosts: Vec<(String, DType)>,
+    /// Numbers of loops in scope.
+    numbers: Vec<Number>,
+    /// Where to store.
+    positions: Vec<Position>,
     clauses: BTreeSet<String>,
     indices: Vec<Index>,
     /// Under an `if` or a filter, where a bare use settles nothing.
     guarded: usize,
     /// Positions in [`Maker::indices`] of the bare uses of the access being written.
     bare: Vec<usize>,
-    /// An array of structs for loops.
-    layers: Option<Layers>,
+    /// Arrays of structs for loops.
+    layers: Vec<Layers>,
+    /// The block's name.
+    block: String,
+    /// Blocks around it that call it.
+    depth: usize,
     /// Names given so far.
     names: usize,
     /// Nothing that rounds.
@@ -164,26 +182,24 @@ pub fn program(seed: u64) -> Program {
     }
     maker.derived(&mut dims);
     let mut params = maker.params();
-    let mut hosts = BTreeMap::new();
-    if maker.rng.chance(4) {
-        let dtype = maker.rng.one_of(&[DType::F32, DType::I64]);
-        let value = match dtype {
-            DType::F32 => Value::Float(3.0),
-            _ => Value::Int(2),
-        };
-        params.push(format!("#[host] k: {dtype}"));
-        hosts.insert(Arc::from("k"), value);
-        maker.hosts.push(("k".into(), dtype));
-        maker.mark("#[host]");
-    }
+    let hosts = maker.host_values(&mut params);
     params.extend(maker.structs());
+    params.extend(maker.states());
     for _ in 0..1 + maker.rng.below(4) {
-        match maker.rng.below(6) {
+        match maker.rng.below(8) {
             0 => maker.call(),
             1 => maker.call_of_any_rank(),
             2 => maker.repeat(),
+            3 => maker.kernel(),
+            4 | 5 => maker.store(),
             _ => maker.statement(None),
         }
+    }
+    if maker.layers.len() > 1 {
+        maker.repeat();
+    }
+    if maker.rng.chance(2) {
+        maker.store();
     }
     maker.statement(None);
     let results = maker.results();
@@ -195,6 +211,13 @@ pub fn program(seed: u64) -> Program {
         true => String::new(),
         false => format!("\n    where {}", clauses.join(", ")),
     };
+    let named = |p: &Position| (Arc::from(&*p.name), p.room);
+    let given = maker
+        .positions
+        .iter()
+        .enumerate()
+        .filter(|(at, p)| p.of == *at);
+    let positions = given.map(|(_, p)| named(p)).collect();
     let errors = results.iter().map(|t| t.error).collect();
     let body = std::mem::take(&mut maker.body);
     let mut text = String::new();
@@ -212,6 +235,7 @@ pub fn program(seed: u64) -> Program {
         dims,
         consts,
         hosts,
+        positions,
         errors,
         features,
     }
@@ -230,11 +254,15 @@ impl<'a> Maker<'a> {
             extents: Vec::new(),
             tensors: Vec::new(),
             hosts: Vec::new(),
+            numbers: Vec::new(),
+            positions: Vec::new(),
             clauses: BTreeSet::new(),
             indices: Vec::new(),
             guarded: 0,
             bare: Vec::new(),
-            layers: None,
+            layers: Vec::new(),
+            block: String::new(),
+            depth: 0,
             names: 0,
             exact: false,
             simple: false,
@@ -245,6 +273,16 @@ impl<'a> Maker<'a> {
             maker.extents[id].positive = true;
         }
         maker
+    }
+
+    /// What an expression changes that is not used after all.
+    fn saved(&self) -> (BTreeSet<&'static str>, Vec<Index>) {
+        (self.features.clone(), self.indices.clone())
+    }
+
+    fn restore(&mut self, (features, indices): (BTreeSet<&'static str>, Vec<Index>)) {
+        *self.features = features;
+        self.indices = indices;
     }
 
     fn mark(&mut self, feature: &'static str) {
@@ -298,7 +336,29 @@ impl<'a> Maker<'a> {
             error: 0.0,
             nan: false,
             ids: dtype == DType::U32,
+            state: false,
         }
+    }
+
+    /// `#[host]` parameters, and their values.
+    fn host_values(&mut self, params: &mut Vec<String>) -> BTreeMap<Arc<str>, Value> {
+        let mut hosts = BTreeMap::new();
+        if self.rng.chance(3) {
+            for name in ["k", "h"].into_iter().take(1 + self.rng.below(2)) {
+                let dtype = self
+                    .rng
+                    .one_of(&[DType::F32, DType::F64, DType::I64, DType::I32]);
+                let value = match dtype.is_float() {
+                    true => Value::Float(3.0),
+                    false => Value::Int(2),
+                };
+                params.push(format!("#[host] {name}: {dtype}"));
+                hosts.insert(Arc::from(name), value);
+                self.hosts.push((name.to_owned(), dtype));
+            }
+            self.mark("#[host]");
+        }
+        hosts
     }
 
     fn ty(&self, t: &Tensor) -> String {
@@ -317,11 +377,8 @@ impl<'a> Maker<'a> {
 
     /// The last tensor, and sometimes others.
     fn results(&mut self) -> Vec<Tensor> {
-        let made: Vec<&Tensor> = self
-            .tensors
-            .iter()
-            .filter(|t| t.name.starts_with('t'))
-            .collect();
+        let made = self.tensors.iter().filter(|t| t.name.starts_with('t'));
+        let made: Vec<&Tensor> = made.collect();
         let last = made[made.len() - 1].clone();
         let mut results = vec![last];
         for t in made.iter().rev().skip(1) {
@@ -331,6 +388,14 @@ impl<'a> Maker<'a> {
         }
         let keep = 1 + self.rng.below(results.len());
         results.truncate(keep);
+        let mut states = self.stored();
+        // A field is no name.
+        states.retain(|s| !s.name.contains('.'));
+        if !states.is_empty() && self.rng.chance(2) {
+            results.push(self.rng.one_of(&states));
+            self.mark("a state as a result");
+        }
+        let keep = results.len();
         if keep > 1 {
             self.mark("several results");
         }

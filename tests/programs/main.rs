@@ -1,8 +1,10 @@
 //! Random well-typed programs × devices × planned and random placements × memory modes ≡ reference:
 //! bit for bit where nothing rounds, within a bound where something does; with measured bytes =
-//! planned bytes.
+//! planned bytes and pins kept. A program with states runs several times, some resets between, and its
+//! states are compared too.
 
 mod generate;
+mod kernels;
 mod run;
 mod shrink;
 #[path = "../support/mod.rs"]
@@ -16,7 +18,7 @@ use run::{Outcome, Runner};
 const SAMPLE: u64 = 400;
 
 /// Parts of the language that a sample must reach.
-const FEATURES: [&str; 86] = [
+const FEATURES: [&str; 112] = [
     "softmax_sum",
     "an aggregation of one's own",
     "f64",
@@ -103,6 +105,32 @@ const FEATURES: [&str; 86] = [
     "for over a range",
     "an extent of 0",
     "an extent of 1",
+    "#[host] of a call",
+    "#[split]",
+    "a call in a call",
+    "a computed position",
+    "a kernel",
+    "a loop in a loop",
+    "a loop number as a value",
+    "a state",
+    "a state as a result",
+    "a state as a value",
+    "a statement in a loop",
+    "a store",
+    "a store along a diagonal",
+    "a store at a position",
+    "a store at one place",
+    "a store from 0",
+    "a store from a position on",
+    "a store in a call",
+    "a store in a loop",
+    "a store into a ring",
+    "a struct of states",
+    "a tuple carried by a loop",
+    "for over arrays side by side",
+    "several dim ..",
+    "a store at a loop number",
+    "a store into a window",
 ];
 
 #[test]

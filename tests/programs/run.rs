@@ -5,20 +5,22 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use eindecomp_core::ein::access::splittable;
 use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::graph::from_syntax::{Context, NoForeign, block_graph_with};
 use eindecomp_core::graph::testing::Rng;
-use eindecomp_core::graph::{BoundGraph, Role};
-use eindecomp_core::plan::planner::{Objective, PlanOptions, plan};
+use eindecomp_core::graph::{BoundGraph, NodeId, Pin, Role};
+use eindecomp_core::plan::planner::{Objective, PlanError, PlanOptions, plan};
 use eindecomp_core::plan::testing::random_plan;
 use eindecomp_core::plan::{Cluster, Plan, Residency};
 use eindecomp_core::reference::{self, RefTensor};
 use eindecomp_core::syntax::{check, parse_text};
 use eindecomp_core::task::lower::lower;
 use eindecomp_core::task::verify::verify;
-use eindecomp_runtime::{Executor, MemoryMode, Tensor, Workers};
+use eindecomp_runtime::{Executor, MemoryMode, RunError, Tensor, Workers};
 
 use crate::generate::{LARGEST, Program};
+use crate::kernels::KERNELS;
 use crate::support::{comparable, to_reference, to_runtime};
 
 /// What became of a program.
@@ -88,14 +90,16 @@ impl Runner {
         };
         let graph = block_graph_with(&checked, "main", &mut context)
             .map_err(|e| format!("accepted, but no graph: {}", e[0]))?;
+        let given = KERNELS.into_iter();
+        let graph = given.fold(graph, |graph, (name, kernel)| {
+            graph.with_kernel(name, kernel)
+        });
         graph.verify().map_err(|e| format!("graph: {e:?}"))?;
         let graph = match graph.bind(&program.dims) {
             Ok(graph) => Arc::new(graph),
             Err(_) => return Ok(Outcome::Unbound),
         };
         let mut rng = Rng::new(seed ^ 0x5eed);
-        let inputs = inputs(&graph, &mut rng);
-        let want = reference::run(&graph, &inputs);
         let devices = 1 + rng.below(8) as u32;
         let mode = rng.one_of(&MemoryMode::ALL);
         let plan = placed(&graph, devices, &mut rng)?;
@@ -104,53 +108,175 @@ impl Runner {
         let workers = self.workers.clone();
         let mut executor = Executor::new(graph.clone(), Arc::new(tasks), workers, mode)
             .map_err(|e| format!("executor: {e}"))?;
-        let (weights, data) = split(&graph, &inputs);
+        let weights = inputs(&graph, program, Role::Weight, &mut rng);
         executor
-            .load(&weights)
+            .load(&runtime(&weights))
             .map_err(|e| format!("weights: {e}"))?;
-        match (want, executor.run(&data, false)) {
-            (Ok(want), Ok((got, trace))) => {
-                let (moved, planned) = (trace.traffic.moved().total(), plan.moved_bytes);
-                if u128::from(moved) != planned {
-                    return Err(format!("{moved} bytes moved, {planned} were planned"));
-                }
-                let got = got.iter().map(to_reference).collect();
-                equal(program, comparable(want), comparable(got))
-                    .map_err(|e| format!("{e} (on {devices} devices)"))?;
-                Ok(Outcome::Ran)
+        // Without a state every run is the same.
+        let stateful = graph.states().next().is_some();
+        let runs = if stateful { 4 } else { 1 };
+        let (mut states, mut failed) = (BTreeMap::new(), false);
+        for run in 0..runs {
+            if stateful && rng.chance(4) {
+                states = zeros(&graph);
+                reset(&mut executor, &states)?;
             }
-            (Err(_), Err(_)) => Ok(Outcome::Fails),
-            (Ok(_), Err(e)) => Err(format!("the runtime alone fails: {e}")),
-            (Err(e), Ok(_)) => Err(format!("the reference alone fails: {e}")),
+            let data = inputs(&graph, program, Role::Data, &mut rng);
+            let all = data.iter().chain(&weights);
+            let all = all.map(|(n, t)| (n.clone(), t.clone())).collect();
+            let want = reference::step(&graph, &all, &mut states);
+            match (want, executor.run(&runtime(&data), false)) {
+                (Ok(want), Ok((got, trace))) => {
+                    let (moved, planned) = (trace.traffic.moved().total(), plan.moved_bytes);
+                    if u128::from(moved) != planned {
+                        return Err(format!("{moved} bytes moved, {planned} were planned"));
+                    }
+                    let got = got.iter().map(to_reference).collect();
+                    equal(program, comparable(want), comparable(got))
+                        .map_err(|e| format!("{e} (run {run} on {devices} devices)"))?;
+                }
+                (Err(_), Err(_)) => {
+                    failed = true;
+                    if !executor.has_states() {
+                        let lost = executor.run(&runtime(&data), false);
+                        if !matches!(lost, Err(RunError::StateLost)) {
+                            return Err("it runs on lost states".into());
+                        }
+                        if states.is_empty() {
+                            states = zeros(&graph);
+                        }
+                        reset(&mut executor, &states)?;
+                    }
+                }
+                (Ok(_), Err(e)) => return Err(format!("the runtime alone fails: {e}")),
+                (Err(e), Ok(_)) => return Err(format!("the reference alone fails: {e}")),
+            }
+            if !states.is_empty() {
+                same_states(&states, &executor)?;
+            }
         }
+        Ok(match failed {
+            true => Outcome::Fails,
+            false => Outcome::Ran,
+        })
     }
 }
 
+/// Gives the states these values.
+fn reset(executor: &mut Executor, states: &Inputs) -> Result<(), String> {
+    let reset = executor.set_states(&runtime(states));
+    reset.map_err(|e| format!("states: {e}"))
+}
+
+/// The states as they are at first.
+fn zeros(graph: &BoundGraph) -> Inputs {
+    let zero = |id| {
+        let (node, shape) = (graph.node(id), graph.shape(id).to_vec());
+        let values = vec![0; shape.iter().product()];
+        let zeros = RefTensor::from_i64(node.dtype, shape, &values);
+        (node.name.clone(), zeros.expect("as many as the shape has"))
+    };
+    graph.states().map(|(id, _)| zero(id)).collect()
+}
+
+/// Are the states those of the reference?
+fn same_states(states: &Inputs, executor: &Executor) -> Result<(), String> {
+    let now = executor.states();
+    for (name, want) in states {
+        let got = now.get(&**name).map(|t| comparable(vec![to_reference(t)]));
+        if got != Some(comparable(vec![want.clone()])) {
+            return Err(format!("state {name} is another"));
+        }
+    }
+    Ok(())
+}
+
 fn placed(graph: &BoundGraph, devices: u32, rng: &mut Rng) -> Result<Plan, String> {
+    let random = rng.below(1 << 30) as u64;
     if rng.chance(3) {
-        return Ok(random_plan(graph, devices, rng.below(1 << 30) as u64));
+        return Ok(random_plan(graph, devices, random));
     }
     let options = PlanOptions {
         objective: rng.one_of(&[Objective::Placed, Objective::Communication]),
         residency: rng.one_of(&[Residency::AsNeeded, Residency::Sharded]),
         ..PlanOptions::default()
     };
-    plan(graph, &Cluster::cpus(devices), &options).map_err(|e| format!("no plan: {e}"))
+    match plan(graph, &Cluster::cpus(devices), &options) {
+        Ok(plan) => {
+            let broken = graph.ids().find(|(id, _)| !keeps_pins(graph, *id, &plan));
+            match broken {
+                Some((_, node)) => Err(format!("the plan breaks a pin of {}", node.name)),
+                None => Ok(plan),
+            }
+        }
+        Err(PlanError::Pins { tensor, .. })
+            if graph
+                .ids()
+                .any(|(id, node)| node.name == tensor && impossible(graph, id, devices)) =>
+        {
+            Ok(random_plan(graph, devices, random))
+        }
+        Err(e) => Err(format!("no plan: {e}")),
+    }
 }
 
-/// Small whole numbers for every input, those of `u32` from 0 to 3.
-fn inputs(graph: &BoundGraph, rng: &mut Rng) -> BTreeMap<Arc<str>, RefTensor> {
+/// The pins of a vertex that split, by the position of the label.
+fn splits(graph: &BoundGraph, id: NodeId) -> Vec<(usize, u32)> {
+    let node = graph.node(id);
+    let Some(e) = node.einsum() else {
+        return Vec::new();
+    };
+    let label = |name: &str| e.labels.iter().position(|l| *l.name == *name);
+    let split = |pin: &Pin| match pin {
+        Pin::Split(name, parts) => Some((label(name)?, *parts)),
+        Pin::Whole => None,
+    };
+    node.pins.iter().filter_map(split).collect()
+}
+
+fn keeps_pins(graph: &BoundGraph, id: NodeId, plan: &Plan) -> bool {
+    let Some(join) = &plan.nodes[id.at()].join else {
+        return true;
+    };
+    let whole = graph.node(id).pins.contains(&Pin::Whole);
+    let splits = splits(graph, id);
+    splits
+        .iter()
+        .all(|&(label, parts)| join.parts[label] == parts)
+        && (!whole || join.parts.iter().all(|&parts| parts == 1))
+}
+
+/// Can no plan keep the pins of the vertex?
+fn impossible(graph: &BoundGraph, id: NodeId, devices: u32) -> bool {
+    let (splits, extents) = (splits(graph, id), graph.label_extents(id));
+    let may = graph.node(id).einsum().map(splittable).unwrap_or_default();
+    let cannot = |&(label, parts): &(usize, u32)| {
+        parts as usize > extents[label].max(1) || (parts > 1 && !may[label])
+    };
+    let tuples: u32 = splits.iter().map(|s| s.1).product();
+    tuples > devices || splits.iter().any(cannot)
+}
+
+/// Small whole numbers for every input of a role, those of `u32` from 0 to 3; positions are inside,
+/// with few exceptions.
+fn inputs(graph: &BoundGraph, program: &Program, role: Role, rng: &mut Rng) -> Inputs {
     let most = LARGEST as i64;
     let mut inputs = BTreeMap::new();
     for (id, node) in graph.ids() {
-        if node.role().is_none() {
+        if node.role() != Some(role) {
             continue;
         }
         let shape = graph.shape(id).to_vec();
         let count: usize = shape.iter().product();
-        let mut number = || match node.dtype {
-            DType::Bool => rng.below(2) as i64,
-            DType::U32 | DType::U8 => rng.below(4) as i64,
+        let mut number = || match (node.dtype, program.positions.get(&node.name)) {
+            (DType::I64 | DType::I32, Some(_)) if rng.chance(40) => -1,
+            (_, Some(Some(room))) => {
+                rng.below(*room as usize + 1) as i64 + i64::from(rng.chance(40))
+            }
+            (DType::U32, Some(None)) => rng.below(20) as i64,
+            (_, Some(None)) => rng.below(40) as i64 - 20,
+            (DType::Bool, _) => rng.below(2) as i64,
+            (DType::U32 | DType::U8, _) => rng.below(4) as i64,
             _ => rng.below(2 * most as usize + 1) as i64 - most,
         };
         let values = (0..count).map(|_| Value::Int(number())).collect();
@@ -160,16 +286,11 @@ fn inputs(graph: &BoundGraph, rng: &mut Rng) -> BTreeMap<Arc<str>, RefTensor> {
     inputs
 }
 
-type Named = BTreeMap<String, Tensor>;
+type Inputs = BTreeMap<Arc<str>, RefTensor>;
 
-/// Weights, and what each run is given.
-fn split(graph: &BoundGraph, inputs: &BTreeMap<Arc<str>, RefTensor>) -> (Named, Named) {
-    let all = inputs.iter().map(|(n, t)| (n.to_string(), to_runtime(t)));
-    all.partition(|(name, _)| {
-        let mut nodes = graph.nodes().iter();
-        let input = nodes.find(|n| n.role().is_some() && *n.name == **name);
-        input.is_some_and(|n| n.role() != Some(Role::Data))
-    })
+fn runtime(inputs: &Inputs) -> BTreeMap<String, Tensor> {
+    let all = inputs.iter();
+    all.map(|(n, t)| (n.to_string(), to_runtime(t))).collect()
 }
 
 /// Are the results as near as they must be?

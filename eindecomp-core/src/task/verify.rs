@@ -241,7 +241,10 @@ impl<'a> Check<'a> {
         buffer: BufferId,
         region: &Region,
     ) -> Result<(), TaskError> {
-        self.share(id, task, buffer, region, true)?;
+        // A replica of a version is a copy elsewhere, or in shared memory that version itself.
+        if let BufferRole::State | BufferRole::Version(_) = self.buffer(buffer).role {
+            self.share(id, task, buffer, region, true)?;
+        }
         self.fill(id, buffer, region)
     }
 

@@ -229,7 +229,7 @@ impl Maker<'_> {
     }
 
     /// Is a clause about the two of use to the checker, and no nuisance to it?
-    fn may_compare(&self, a: ExtentId, b: ExtentId) -> bool {
+    pub(super) fn may_compare(&self, a: ExtentId, b: ExtentId) -> bool {
         let name = |id: ExtentId| {
             let text = &self.extents[id].text;
             text.len() == 1 && text.starts_with(|c: char| c.is_ascii_uppercase()) && text != "E"

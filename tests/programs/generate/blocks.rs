@@ -1,98 +1,20 @@
-//! Structs, blocks that are called, and loops.
+//! Blocks that are called, and what they are given.
 
 use std::collections::BTreeMap;
 
 use eindecomp_core::ein::DType;
 
-use super::value::{ROUGHEST, limit, rounding, unsigned};
-use super::{ExtentId, LARGEST, LARGEST_SPACE, Maker, Tensor};
-
-/// The struct of which loops take an array.
-#[derive(Clone, Debug)]
-pub(super) struct Layers {
-    /// The parameter.
-    name: String,
-    dtype: DType,
-    rows: ExtentId,
-    columns: ExtentId,
-}
+use super::{ExtentId, Maker, Tensor};
 
 /// The outer extents of a call in the dims of the block called.
-struct Dims {
+pub(super) struct Dims {
     by_outer: BTreeMap<ExtentId, ExtentId>,
     names: Vec<String>,
 }
 
-impl Maker<'_> {
-    /// Parameters that are structs.
-    pub(super) fn structs(&mut self) -> Vec<String> {
-        let mut params = Vec::new();
-        if self.rng.chance(2) {
-            return params;
-        }
-        let dtype = self
-            .rng
-            .one_of(&[DType::F32, DType::F32, DType::F64, DType::I32]);
-        self.items.push(format!(
-            "struct Layer<dim D, dim F> {{ w: {dtype}[D, F], v: {dtype}[F], n: {dtype} }}"
-        ));
-        self.mark("a struct");
-        let rows = self.any_extent(&[]);
-        let columns = self.any_extent(&[rows]);
-        let ty = self.layer(rows, columns);
-        let role = self.rng.one_of(&["", "#[weight] "]);
-        match self.rng.below(3) {
-            0 => {
-                params.push(format!("{role}l: {ty}"));
-                self.fields("l", dtype, rows, columns);
-            }
-            1 => {
-                self.items.push(format!(
-                    "struct Net<dim D, dim F> {{ first: Layer<D, F>, g: {dtype}[D, 2] }}"
-                ));
-                params.push(format!("{role}l: {}", ty.replace("Layer", "Net")));
-                self.fields("l.first", dtype, rows, columns);
-                self.field("l.g", dtype, vec![rows, 1]);
-                self.mark("a struct in a struct");
-            }
-            _ => {
-                params.push(format!("{role}ls: [{ty}; 2]"));
-                self.layers = Some(Layers {
-                    name: "ls".into(),
-                    dtype,
-                    rows,
-                    columns,
-                });
-            }
-        }
-        params
-    }
-
-    fn layer(&self, rows: ExtentId, columns: ExtentId) -> String {
-        let (rows, columns) = (&self.extents[rows].text, &self.extents[columns].text);
-        format!("Layer<{rows}, {columns}>")
-    }
-
-    fn fields(&mut self, path: &str, dtype: DType, rows: ExtentId, columns: ExtentId) {
-        self.field(&format!("{path}.w"), dtype, vec![rows, columns]);
-        self.field(&format!("{path}.v"), dtype, vec![columns]);
-        self.field(&format!("{path}.n"), dtype, Vec::new());
-    }
-
-    fn field(&mut self, name: &str, dtype: DType, axes: Vec<ExtentId>) {
-        self.tensors.push(Tensor {
-            name: name.to_owned(),
-            axes,
-            dtype,
-            bound: LARGEST,
-            error: 0.0,
-            nan: false,
-            ids: false,
-        });
-    }
-
-    /// Dims of a block called with tensors of these axes.
-    fn dims<'t>(&self, axes: impl Iterator<Item = &'t ExtentId>) -> Dims {
+impl Dims {
+    /// Of tensors with these axes.
+    pub(super) fn of<'t>(axes: impl Iterator<Item = &'t ExtentId>) -> Dims {
         // The numbers have the same positions everywhere.
         let mut dims = Dims {
             by_outer: (0..3).map(|n| (n, n)).collect(),
@@ -107,52 +29,174 @@ impl Maker<'_> {
         dims
     }
 
+    /// Outer extents in the block.
+    pub(super) fn inside(&self, axes: &[ExtentId]) -> Vec<ExtentId> {
+        axes.iter().map(|a| self.by_outer[a]).collect()
+    }
+}
+
+/// A list of parameters, and what they are given.
+#[derive(Default)]
+pub(super) struct Passed {
+    pub params: Vec<String>,
+    pub args: Vec<String>,
+    /// Of the positions of the block, those of the caller.
+    positions: Vec<Option<usize>>,
+}
+
+impl Passed {
+    pub(super) fn push(&mut self, param: String, arg: impl Into<String>) {
+        self.params.push(param);
+        self.args.push(arg.into());
+    }
+}
+
+impl Maker<'_> {
+    /// A name that no other block has.
+    pub(super) fn block_name(&mut self, what: &str) -> String {
+        let own = self.fresh(what);
+        format!("{}{own}", self.block)
+    }
+
     /// The maker of a block with these dims, on the same random numbers.
-    fn inner(&mut self, dims: &Dims) -> Maker<'_> {
+    pub(super) fn inner(&mut self, name: &str, dims: &Dims) -> Maker<'_> {
         let mut values = vec![0; dims.names.len()];
         for (&outer, &inner) in &dims.by_outer {
             if inner >= 3 {
                 values[inner - 3] = self.extents[outer].value;
             }
         }
+        let depth = self.depth + 1;
         let mut inner = Maker::new(self.rng, self.features, self.items);
         inner.simple = true;
+        inner.depth = depth;
+        inner.block = format!("{name}_");
         for (name, value) in dims.names.iter().zip(values) {
             inner.extent(name, value);
         }
         inner
     }
 
+    /// A parameter like `t` of a block under construction.
+    pub(super) fn param(&mut self, name: String, t: &Tensor, dims: &Dims) -> String {
+        let param = Tensor {
+            name,
+            axes: dims.inside(&t.axes),
+            ..t.clone()
+        };
+        let role = if t.state { "#[state] " } else { "" };
+        let text = format!("{role}{}: {}", param.name, self.ty(&param));
+        self.tensors.push(param);
+        text
+    }
+
+    /// Positions of the caller for a block that stores, before it is made.
+    pub(super) fn given_positions(&mut self, passed: &mut Passed) {
+        for at in 0..1 + self.rng.below(2) {
+            let (arg, of, dtype) = match self.positions.is_empty() {
+                true => ("0".to_owned(), None, DType::I64),
+                false => {
+                    let at = self.rng.below(self.positions.len());
+                    let known = &self.positions[at];
+                    (known.name.clone(), Some(known.of), known.dtype)
+                }
+            };
+            passed.push(format!("p{at}: {dtype}"), arg);
+            passed.positions.push(of);
+        }
+    }
+
+    /// The parameters that [`Maker::given_positions`] made, in the block.
+    pub(super) fn declare_positions(&mut self, passed: &Passed) {
+        let first = passed.params.len() - passed.positions.len();
+        for param in &passed.params[first..] {
+            let (name, dtype) = param.split_once(": ").expect("a name and a dtype");
+            let dtype = DType::from_name(dtype).expect("a dtype");
+            self.position(name.to_owned(), dtype);
+        }
+    }
+
+    /// What the block does with its positions, its caller does.
+    pub(super) fn limit_positions(&mut self, passed: &Passed, rooms: &[Option<i64>]) {
+        for (of, room) in passed.positions.iter().zip(rooms) {
+            if let (Some(of), Some(room)) = (of, room) {
+                let known = &mut self.positions[*of].room;
+                *known = Some(known.map_or(*room, |known| known.min(*room)));
+            }
+        }
+    }
+
+    /// How far the positions may go that the block is given.
+    pub(super) fn rooms(&self) -> Vec<Option<i64>> {
+        let given = self.positions.iter().enumerate();
+        let given = given.filter(|(at, p)| p.of == *at);
+        given.map(|(_, p)| p.room).collect()
+    }
+
     /// `let y = block(x, w);`, the block being made for it.
     pub(super) fn call(&mut self) {
-        let name = self.fresh("block");
-        let mut args: Vec<Tensor> = Vec::new();
+        let name = self.block_name("block");
+        let mut given: Vec<Tensor> = Vec::new();
         for _ in 0..1 + self.rng.below(3) {
-            args.push(self.rng.one_of(&self.tensors.clone()));
+            let arg = self.rng.one_of(&self.tensors.clone());
+            given.push(self.valued(&arg));
+        }
+        let mut states = self.stored();
+        if states.is_empty() || self.rng.chance(2) {
+            states.clear();
+        }
+        while states.len() > 2 {
+            states.remove(self.rng.below(states.len()));
+        }
+        let mut host = None;
+        if self.rng.chance(5) {
+            let of = self.hosts.iter().find(|h| h.1 == DType::F32);
+            host = Some(of.map_or("3.0".to_owned(), |h| h.0.clone()));
         }
         let literal = self.rng.chance(5);
-        let dims = self.dims(args.iter().flat_map(|t| &t.axes));
-        let mut inner = self.inner(&dims);
-        let mut params = Vec::new();
-        for (at, arg) in args.iter().enumerate() {
-            let param = Tensor {
-                name: format!("a{at}"),
-                axes: arg.axes.iter().map(|a| dims.by_outer[a]).collect(),
-                ..arg.clone()
-            };
-            params.push(format!("a{at}: {}", inner.ty(&param)));
-            inner.tensors.push(param);
+        let mut passed = Passed::default();
+        let dims = Dims::of(given.iter().chain(&states).flat_map(|t| &t.axes));
+        let mut positions = Passed::default();
+        if !states.is_empty() {
+            self.given_positions(&mut positions);
+        }
+        let mut inner = self.inner(&name, &dims);
+        for (at, t) in given.iter().chain(&states).enumerate() {
+            let param = inner.param(format!("a{at}"), t, &dims);
+            passed.push(param, &*t.name);
         }
         if literal {
-            params.push("s: f32".into());
-            inner.field("s", DType::F32, Vec::new());
+            passed.push("s: f32".into(), "2.0");
+            inner.number("s", DType::F32);
             inner.mark("a literal as an argument");
         }
+        if let Some(host) = host {
+            passed.push("#[host] k: f32".into(), host);
+            inner.hosts.push(("k".into(), DType::F32));
+            inner.mark("#[host] of a call");
+        }
+        inner.declare_positions(&positions);
         for _ in 0..1 + inner.rng.below(2) {
+            match inner.rng.below(8) {
+                0 if inner.depth < 2 => {
+                    inner.call();
+                    inner.mark("a call in a call");
+                }
+                1 => inner.kernel(),
+                _ => inner.statement(None),
+            }
+        }
+        if !states.is_empty() {
+            inner.store();
             inner.statement(None);
+            inner.mark("a store in a call");
         }
         let results = inner.results();
-        let block = inner.block(&name, &dims, &params, &results);
+        let rooms = inner.rooms();
+        passed.params.extend(positions.params.clone());
+        passed.args.extend(positions.args.clone());
+        let block = inner.block(&name, &dims, &passed.params, &results);
+        self.limit_positions(&positions, &rooms);
         self.items.push(block);
         self.mark("a call");
         let outer: BTreeMap<ExtentId, ExtentId> =
@@ -162,23 +206,42 @@ impl Maker<'_> {
             .map(|t| Tensor {
                 name: self.fresh("t"),
                 axes: t.axes.iter().map(|a| outer[a]).collect(),
+                state: false,
                 ..t
             })
             .collect();
-        let mut list: Vec<String> = args.iter().map(|t| t.name.clone()).collect();
-        list.extend(literal.then(|| "2.0".to_owned()));
         let (names, types) = listed(self, &results);
         let annotation = match self.rng.chance(3) {
             true => format!(": {types}"),
             false => String::new(),
         };
-        let list = list.join(", ");
-        self.line(&format!("let {names}{annotation} = {name}({list});"));
+        let args = passed.args.join(", ");
+        self.line(&format!("let {names}{annotation} = {name}({args});"));
         self.tensors.extend(results);
     }
 
+    /// A number of rank 0 that the block is given.
+    fn number(&mut self, name: &str, dtype: DType) {
+        self.tensors.push(Tensor {
+            name: name.to_owned(),
+            axes: Vec::new(),
+            dtype,
+            bound: super::LARGEST,
+            error: 0.0,
+            nan: false,
+            ids: false,
+            state: false,
+        });
+    }
+
     /// The text of a block.
-    fn block(&self, name: &str, dims: &Dims, params: &[String], results: &[Tensor]) -> String {
+    pub(super) fn block(
+        &self,
+        name: &str,
+        dims: &Dims,
+        params: &[String],
+        results: &[Tensor],
+    ) -> String {
         let (names, types) = listed(self, results);
         let generics: Vec<String> = dims.names.iter().map(|d| format!("dim {d}")).collect();
         let generics = match generics.is_empty() {
@@ -187,160 +250,6 @@ impl Maker<'_> {
         };
         let (params, body) = (params.join(", "), &self.body);
         format!("fn {name}{generics}({params}) -> {types} {{\n{body}    {names}\n}}")
-    }
-
-    /// A call of a block whose parameters have any rank, or any dtype.
-    pub(super) fn call_of_any_rank(&mut self) {
-        let able = |t: &&Tensor| t.bound.is_finite() && t.dtype != DType::Bool && !t.nan;
-        let tensors: Vec<Tensor> = self.tensors.iter().filter(able).cloned().collect();
-        if tensors.is_empty() {
-            return self.statement(None);
-        }
-        let (x, y) = (self.rng.one_of(&tensors), self.rng.one_of(&tensors));
-        let dtype = x.dtype;
-        let last = x.axes.last().map_or(0, |&a| self.value(a)) as f64;
-        let inside = |bound: f64| bound <= limit(dtype);
-        let (text, call, made) = match self.rng.below(4) {
-            0 if !x.axes.is_empty() && !unsigned(dtype) && inside(2.0 * x.bound) => (
-                format!(
-                    "fn center_{dtype}<dim ..L, dim C>(x: {dtype}[..L, C]) -> {dtype}[..L, C] {{\n    \
-                     let m[..l] = max[j] x[..l, j];\n    \
-                     let y[..l, j] = x[..l, j] - m[..l];\n    y\n}}"
-                ),
-                format!("center_{dtype}({})", x.name),
-                Tensor {
-                    bound: 2.0 * x.bound,
-                    error: 2.0 * x.error,
-                    ids: false,
-                    ..x
-                },
-            ),
-            1 if !x.axes.is_empty() && inside(x.bound * last.max(1.0)) => (
-                format!(
-                    "fn total_{dtype}<dim ..L, dim C>(x: {dtype}[..L, C]) -> {dtype}[..L] {{\n    \
-                     let y[..l] = sum[j] x[..l, j];\n    y\n}}"
-                ),
-                format!("total_{dtype}({})", x.name),
-                Tensor {
-                    axes: x.axes[..x.axes.len() - 1].to_vec(),
-                    bound: x.bound * last.max(1.0),
-                    error: x.error * last.max(1.0) * 2.0,
-                    ids: false,
-                    ..x
-                },
-            ),
-            2 if dtype.is_float()
-                && y.dtype == dtype
-                && x.axes.len() + y.axes.len() <= 4
-                && inside(x.bound * y.bound)
-                && self.space(x.axes.iter().chain(&y.axes)) <= LARGEST_SPACE =>
-            {
-                let error = x.bound * y.error + y.bound * x.error + x.error * y.error;
-                let error = match error > 0.0 {
-                    true => error + rounding(x.bound * y.bound),
-                    false => 0.0,
-                };
-                (
-                    "fn outer<T: Float, dim ..L, dim ..M>(x: T[..L], y: T[..M]) -> T[..L, ..M] {\n    \
-                     let z[..l, ..m] = x[..l] * y[..m];\n    z\n}"
-                        .to_owned(),
-                    format!("outer({}, {})", x.name, y.name),
-                    Tensor {
-                        axes: [&x.axes[..], &y.axes].concat(),
-                        bound: x.bound * y.bound,
-                        error,
-                        ..x
-                    },
-                )
-            }
-            3 if dtype.is_int() && inside(2.0 * x.bound) => (
-                "fn twice<T: Int, dim ..L>(x: T[..L]) -> T[..L] {\n    \
-                 let y[..l] = x[..l] + x[..l];\n    y\n}"
-                    .to_owned(),
-                format!("twice({})", x.name),
-                Tensor {
-                    bound: 2.0 * x.bound,
-                    ids: false,
-                    ..x
-                },
-            ),
-            _ => return self.statement(None),
-        };
-        if made.error > ROUGHEST {
-            return self.statement(None);
-        }
-        self.mark("a call of any rank");
-        if text.contains(": Float") || text.contains(": Int") {
-            self.mark("a dtype variable");
-        }
-        if !self.items.contains(&text) {
-            self.items.push(text);
-        }
-        let name = self.fresh("t");
-        self.line(&format!("let {name} = {call};"));
-        self.tensors.push(Tensor { name, ..made });
-    }
-
-    fn space<'t>(&self, axes: impl Iterator<Item = &'t ExtentId>) -> i64 {
-        axes.map(|&a| self.value(a).max(1)).product()
-    }
-
-    /// `for l in ls { x = block(x, l); }`
-    pub(super) fn repeat(&mut self) {
-        let able = |t: &&Tensor| t.bound <= LARGEST && t.error == 0.0 && !t.nan;
-        let tensors: Vec<Tensor> = self.tensors.iter().filter(able).cloned().collect();
-        if tensors.is_empty() {
-            return self.statement(None);
-        }
-        let x = self.rng.one_of(&tensors);
-        let layers = self.layers.clone();
-        let name = self.fresh("step");
-        let more = layers.iter().flat_map(|l| [&l.rows, &l.columns]);
-        let dims = self.dims(x.axes.iter().chain(more));
-        let mut inner = self.inner(&dims);
-        inner.exact = true;
-        let carried = Tensor {
-            name: "x".into(),
-            axes: x.axes.iter().map(|a| dims.by_outer[a]).collect(),
-            bound: if x.dtype == DType::Bool { 1.0 } else { LARGEST },
-            ids: false,
-            ..x.clone()
-        };
-        let mut params = vec![format!("x: {}", inner.ty(&carried))];
-        if let Some(l) = &layers {
-            let (rows, columns) = (dims.by_outer[&l.rows], dims.by_outer[&l.columns]);
-            params.push(format!("l: {}", inner.layer(rows, columns)));
-            inner.fields("l", l.dtype, rows, columns);
-        }
-        inner.tensors.push(carried.clone());
-        let twice = inner.rng.chance(3);
-        if twice {
-            inner.statement(None);
-        }
-        inner.statement(Some(&carried));
-        let result: Vec<Tensor> = inner.tensors.last().cloned().into_iter().collect();
-        let block = inner.block(&name, &dims, &params, &result);
-        self.items.push(block);
-        let y = self.fresh("t");
-        self.line(&format!("let mut {y} = {};", x.name));
-        match &layers {
-            Some(l) => {
-                self.line(&format!("for l in {} {{ {y} = {name}({y}, l); }}", l.name));
-                self.mark("for over an array");
-            }
-            None => {
-                let times = self.rng.below(4);
-                self.line(&format!("for _n in 0 .. {times} {{ {y} = {name}({y}); }}"));
-                self.mark("for over a range");
-            }
-        }
-        self.tensors.push(Tensor {
-            name: y,
-            bound: carried.bound,
-            nan: result.iter().any(|t| t.nan),
-            ids: false,
-            ..x
-        });
     }
 }
 

@@ -141,6 +141,21 @@ impl Maker<'_> {
         if !hosts.is_empty() && self.rng.chance(4) {
             return Val::exact(self.rng.one_of(&hosts), PRIMARY, dtype, 3.0);
         }
+        let whole = matches!(dtype, DType::I64 | DType::F32 | DType::F64 | DType::I32);
+        if whole && !self.numbers.is_empty() && self.rng.chance(4) {
+            let number = self.rng.one_of(&self.numbers.clone());
+            self.mark("a loop number as a value");
+            let number = Val::exact(number.name, PRIMARY, DType::I64, number.below as f64);
+            return match dtype {
+                DType::I64 => number,
+                _ => Val {
+                    text: format!("{} as {dtype}", number.text),
+                    strength: CAST,
+                    dtype,
+                    ..number
+                },
+            };
+        }
         if dtype == DType::I64 && !self.indices.is_empty() && self.rng.chance(4) {
             let at = self.rng.below(self.indices.len());
             let index = self.indices[at].clone();
@@ -186,11 +201,11 @@ impl Maker<'_> {
             _ => (room / 2.0, SUM),
         };
         let a = self.small(dtype, deep - 1, most);
-        let before = self.features.clone();
+        let before = self.saved();
         let mut b = self.small(dtype, deep - 1, most);
         let (mut bound, mut error) = bounds(op, &a, &b);
         if error > ROUGHEST {
-            *self.features = before;
+            self.restore(before.clone());
             b = literal(dtype, 2);
             (bound, error) = bounds(op, &a, &b);
         }
@@ -198,6 +213,7 @@ impl Maker<'_> {
             return a;
         }
         if dtype.is_int() && self.rng.chance(6) {
+            self.restore(before);
             let n = 1 + self.rng.below(3);
             let op = self.rng.one_of(&["/", "%"]);
             self.mark(if op == "/" { "integer /" } else { "integer %" });
@@ -211,6 +227,7 @@ impl Maker<'_> {
             };
         }
         if dtype.is_float() && error == 0.0 && self.rng.chance(16) {
+            self.restore(before);
             self.mark("float %");
             let text = format!("{} % 3.0", a.at(PRODUCT));
             let nan = a.nan || a.bound.is_infinite();
@@ -293,6 +310,7 @@ impl Maker<'_> {
 
     /// A scalar function of one's own.
     fn own_function(&mut self, a: Val, dtype: DType, deep: usize) -> Val {
+        let before = self.saved();
         let b = self.small(dtype, deep - 1, 3.0);
         let a = match a.bound <= 4.0 {
             true => a,
@@ -310,6 +328,7 @@ impl Maker<'_> {
             _ => (40.0, 20.0 * (a.error + b.error)),
         };
         if error > ROUGHEST {
+            self.restore(before);
             return a;
         }
         for (text, _) in all {
@@ -382,15 +401,17 @@ impl Maker<'_> {
             DType::Bool,
             DType::BF16,
         ]);
+        let before = self.saved();
         let a = self.expr(from, deep - 1);
         let whole = a.error == 0.0 && !a.nan && a.bound <= limit(dtype);
         let sign = !unsigned(dtype) || unsigned(from) || from == DType::Bool;
         let flex = a.strength == PRIMARY && a.text.starts_with(|c: char| c.is_ascii_digit());
         if !whole || !sign || from == dtype || flex {
-            return match a.dtype == dtype {
-                true => a,
-                false => self.leaf(dtype),
-            };
+            if a.dtype == dtype {
+                return a;
+            }
+            self.restore(before);
+            return self.leaf(dtype);
         }
         self.mark("as");
         Val {

@@ -25,6 +25,7 @@ pub fn reduction(maker: &mut Maker<'_>, dtype: DType, deep: usize) -> Val {
         true => maker.any_extent(&[]),
         false => maker.rng.one_of(&t.axes),
     };
+    let before = maker.saved();
     let depth = maker.indices.len();
     maker.index(extent);
     let filter = maker.rng.chance(4).then(|| {
@@ -65,6 +66,7 @@ pub fn reduction(maker: &mut Maker<'_>, dtype: DType, deep: usize) -> Val {
     // A weighted mean: of nothing, it is NaN.
     let error = value.error + 2.0 * value.bound * first.error + 20.0 * rounding(value.bound);
     if error > ROUGHEST {
+        maker.restore(before);
         return maker.expr(dtype, 0);
     }
     maker.mark("softmax_sum");

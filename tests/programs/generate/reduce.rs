@@ -150,6 +150,7 @@ impl Maker<'_> {
         let rounds = matches!(agg, "sum" | "mean" | "logsumexp" | "max" | "min");
         let exact_before = self.exact;
         self.exact |= !rounds;
+        let before = self.saved();
         let first = self.read(t, Some(depth));
         let first = match first.bound <= most && (rounds || first.error == 0.0) {
             true => first,
@@ -161,6 +162,7 @@ impl Maker<'_> {
             ..first
         };
         if agg == "sum" && most >= 2.0 && self.rng.chance(2) {
+            let one = self.saved();
             let other = self.expr(val.dtype, deep - 1);
             let other = match other.bound <= most {
                 true => other,
@@ -178,10 +180,13 @@ impl Maker<'_> {
                     nan: val.nan || other.nan || undefined("*", &val, &other),
                     typed: val.typed || other.typed,
                 };
+            } else {
+                self.restore(one);
             }
         }
         self.exact = exact_before;
         if val.error * n > ROUGHEST || (!rounds && val.error > 0.0) {
+            self.restore(before);
             return literal(val.dtype, 1);
         }
         val

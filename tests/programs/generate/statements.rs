@@ -96,10 +96,7 @@ impl Maker<'_> {
             true => format!(": {dtype}"),
             false => String::new(),
         };
-        if self.rng.chance(12) && !subs.is_empty() {
-            self.mark("#[whole]");
-            self.line("#[whole]");
-        }
+        self.pins(&left);
         self.line(&format!(
             "let {name}[{}]{ty} = {};",
             subs.join(", "),
@@ -114,6 +111,31 @@ impl Maker<'_> {
             error: value.error,
             nan: value.nan,
             ids: false,
+            state: false,
         });
+    }
+
+    /// Sometimes, how the planner must split the next statement.
+    pub(super) fn pins(&mut self, indices: &[Index]) {
+        match self.rng.below(16) {
+            0 => {
+                self.mark("#[whole]");
+                self.line("#[whole]");
+            }
+            1 | 2 => {
+                let room = |i: &&Index| self.value(i.extent) >= 2;
+                let able: Vec<Index> = indices.iter().filter(room).cloned().collect();
+                let mut splits = Vec::new();
+                for index in able.iter().take(1 + self.rng.below(2)) {
+                    let most = self.value(index.extent).min(4) as usize;
+                    splits.push(format!("{} = {}", index.name, 1 + self.rng.below(most)));
+                }
+                if !splits.is_empty() {
+                    self.mark("#[split]");
+                    self.line(&format!("#[split({})]", splits.join(", ")));
+                }
+            }
+            _ => {}
+        }
     }
 }

@@ -98,9 +98,9 @@ impl BodyCx<'_> {
             axes: axes.map(|i| i.extent.clone()).collect(),
         };
         // What is stored is a tensor of its own, without a name that others see.
-        let scope = self.scopes.pop();
+        let scopes = std::mem::take(&mut self.scopes);
         let new = self.define(root, Some(Type::Tensor(ty)), false);
-        self.scopes.extend(scope);
+        self.scopes = scopes;
         self.vars[new.at()].used = true;
         let (whole, split) = self.pinned(&stmt.attrs, &indices);
         Some(Stmt::Store(Box::new(Store {
@@ -308,8 +308,8 @@ fn axis(position: &Position<'_>, covered: &BTreeSet<IndexId>) -> StoreAxis {
         };
     }
     if let ExprKind::Call(ScalarFn::REM, args) = &e.kind
-        && matches!(&args[1].kind, ExprKind::Dim(d) if *d == position.extent)
-            | matches!(&args[1].kind, ExprKind::Lit(Value::Int(n)) if position.extent.as_const() == Some(*n))
+        && all_indices(&args[1]).is_empty()
+        && ranges::poly(&args[1], &[]).as_ref() == Some(&position.extent)
         && let Some((index, offset)) = shifted(&args[0]).filter(|(i, _)| !covered.contains(i))
     {
         return StoreAxis::Ring(index, offset.unwrap_or_else(|| zero(e.span)));
