@@ -76,9 +76,15 @@ proptest! {
         seed: u64,
         statements in 1..6usize,
         devices in 1..10u32,
+        servers in 1..4u32,
         mode in prop::sample::select(&MemoryMode::ALL[..]),
     ) {
-        check(random_graph(seed, statements), mode, |graph| random_plan(graph, devices, seed));
+        let cluster = match servers {
+            1 => Cluster::cpus(devices),
+            _ => Cluster::cpus(devices.div_ceil(2)).with_servers(servers),
+        };
+        let on = cluster.hierarchy();
+        check(random_graph(seed, statements), mode, |graph| random_plan(graph, on, seed));
     }
 
     #[test]

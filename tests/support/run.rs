@@ -7,6 +7,7 @@ use std::sync::Arc;
 use eindecomp_core::graph::{BoundGraph, GraphBuilder, Op, Pin, Role};
 use eindecomp_core::plan::Plan;
 use eindecomp_core::reference::{self, RefTensor};
+use eindecomp_core::task::exchange::moved_bytes;
 use eindecomp_core::task::lower::lower;
 use eindecomp_core::task::verify::verify;
 use eindecomp_runtime::{Executor, MemoryMode, Tensor, Workers};
@@ -48,8 +49,10 @@ pub fn check(
             (Ok(want), Ok((got, trace))) => {
                 let got = comparable(got.iter().map(to_reference).collect());
                 assert_eq!(&got, want, "{what}, run {run} of\n{}", graph.graph());
-                let moved = u128::from(trace.traffic.moved().total());
-                assert_eq!(moved, plan.moved_bytes, "{what}: bytes");
+                let received = trace.traffic.received.iter();
+                let pairs: Vec<_> = received.map(|(&(a, b), m)| (a, b, m.total())).collect();
+                let planned = moved_bytes(graph, plan.hierarchy, &plan.nodes).expect("a plan");
+                assert_eq!(pairs, planned.iter().collect::<Vec<_>>(), "{what}: bytes");
                 if mode == MemoryMode::Arena {
                     assert_eq!(trace.peaks, arenas, "{what}: memory");
                 }

@@ -79,7 +79,7 @@ impl Explain {
     /// # Errors
     /// The first rule that the plan breaks.
     pub fn new(graph: &BoundGraph, plan: &Plan) -> Result<Explain, InvalidPlan> {
-        let moves = traffic(graph, plan.devices, &plan.nodes)?;
+        let moves = traffic(graph, plan.hierarchy, &plan.nodes)?;
         let tasks = lower(graph, plan)?;
         let roles = Roles::of(graph);
         let vectors: Vec<Option<Vec<u32>>> = (plan.nodes.iter())
@@ -91,7 +91,7 @@ impl Explain {
                 node,
                 name: vertex.name.to_string(),
                 vector: vector(vertex.einsum()?, join),
-                words: words(graph, &roles, plan.devices, &plan.nodes, node),
+                words: words(graph, &roles, plan.devices(), &plan.nodes, node),
                 bytes: moves[node.at()].total(),
                 elements: columns(graph, node, &vectors).into_iter().sum(),
             })
@@ -119,9 +119,7 @@ impl Explain {
             peaks: tasks.arenas,
             head: format!(
                 "plan by {} for {}, weights {weights}\n{}",
-                plan.model,
-                count(plan.devices as usize, "device"),
-                plan.certificate,
+                plan.model, plan.hierarchy, plan.certificate,
             ),
         })
     }

@@ -32,7 +32,7 @@ pub mod strategy;
 pub mod testing;
 pub mod verify;
 
-pub use cluster::Cluster;
+pub use cluster::{Cluster, Hierarchy};
 #[cfg(feature = "planner")]
 pub use explain::Explain;
 pub use layout::{Layout, Region};
@@ -109,8 +109,8 @@ impl fmt::Display for Certificate {
 /// A decomposition of one bound graph over one cluster.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Plan {
-    /// Number of devices.
-    pub devices: u32,
+    /// Devices on servers.
+    pub hierarchy: Hierarchy,
     /// Name and version of the cost model, e.g. `placed/1`.
     pub model: String,
     /// Residency that weights were planned with (never `auto`).
@@ -122,6 +122,13 @@ pub struct Plan {
     pub moved_bytes: u128,
     /// What was proved.
     pub certificate: Certificate,
+}
+
+impl Plan {
+    /// Number of devices.
+    pub fn devices(&self) -> u32 {
+        self.hierarchy.devices()
+    }
 }
 
 /// u128 as a decimal string: JSON numbers lose digits past 2^53.

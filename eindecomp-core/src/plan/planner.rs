@@ -71,7 +71,10 @@ pub fn plan(
             residency,
             ..*options
         };
-        best(graph, cluster.devices(), &options)
+        let plan = best(graph, cluster.devices(), &options)?;
+        // what moves in all does not depend on which devices share a server
+        let hierarchy = cluster.hierarchy();
+        Ok(Plan { hierarchy, ..plan })
     };
     if options.residency != Residency::Auto {
         return with(options.residency);
@@ -169,7 +172,7 @@ fn evaluated(
         node.cost = traffic.total();
     }
     Ok(Plan {
-        devices,
+        hierarchy: devices.into(),
         model: Objective::Placed.model().into(),
         residency: options.residency,
         moved_bytes: nodes.iter().map(|n| n.cost).sum(),

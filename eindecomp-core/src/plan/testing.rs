@@ -1,6 +1,6 @@
 //! Random plans, for property tests: any viable partition vectors, any balanced placement.
 
-use super::{Certificate, Layout, NodePlan, Plan, Residency};
+use super::{Certificate, Hierarchy, Layout, NodePlan, Plan, Residency};
 use crate::ein::access::splittable;
 use crate::graph::{BoundGraph, Role};
 use crate::task::exchange::moved_bytes;
@@ -10,7 +10,9 @@ use crate::task::exchange::moved_bytes;
 ///
 /// # Panics
 /// Never: what is made keeps the rules of [`structure`](super::verify::structure).
-pub fn random_plan(graph: &BoundGraph, devices: u32, seed: u64) -> Plan {
+pub fn random_plan(graph: &BoundGraph, hierarchy: impl Into<Hierarchy>, seed: u64) -> Plan {
+    let hierarchy = hierarchy.into();
+    let devices = hierarchy.devices();
     let mut dice = Dice(seed);
     let most = 2 * devices as usize;
     let node = |(node, vertex): (_, &crate::graph::Node)| {
@@ -31,9 +33,9 @@ pub fn random_plan(graph: &BoundGraph, devices: u32, seed: u64) -> Plan {
         }
     };
     let nodes: Vec<NodePlan> = graph.ids().map(node).collect();
-    let moved = moved_bytes(graph, devices, &nodes).expect("a random plan keeps the rules");
+    let moved = moved_bytes(graph, hierarchy, &nodes).expect("a random plan keeps the rules");
     Plan {
-        devices,
+        hierarchy,
         model: "random/1".into(),
         residency: Residency::AsNeeded,
         moved_bytes: moved.total(),

@@ -7,14 +7,14 @@
 //! 3. Only splittable labels are split.
 //! 4. Every device exists.
 //! 5. No device has more than ⌈N/p⌉ of the N tuples of a vertex, or tiles of an owner's layout.
-//! 6. The plan is for the cluster's number of devices, with a definite residency; its proved bound
+//! 6. The plan is for the cluster's devices and servers, with a definite residency; its proved bound
 //!    is not above its cost.
 //! 7. The stored moved bytes equal the recomputed ones.
 //! 8. The peak of every device is within its capacity.
 
 use std::sync::Arc;
 
-use super::{Certificate, Cluster, Layout, NodePlan, Plan, Residency};
+use super::{Certificate, Cluster, Hierarchy, Layout, NodePlan, Plan, Residency};
 use crate::ein::access::splittable;
 use crate::graph::{BoundGraph, NodeId, Role};
 use crate::task::TaskGraph;
@@ -137,13 +137,13 @@ pub enum InvalidPlan {
         /// ⌈N/p⌉.
         limit: usize,
     },
-    /// Rule 6: the plan is for another number of devices.
-    #[error("the plan is for {plan} devices, the cluster has {cluster}")]
+    /// Rule 6: the plan is for other devices.
+    #[error("the plan is for {plan}, the cluster has {cluster}")]
     Devices {
         /// Of the plan.
-        plan: u32,
+        plan: Hierarchy,
         /// Of the cluster.
-        cluster: u32,
+        cluster: Hierarchy,
     },
     /// Rule 6: a plan has chosen where weights live.
     #[error("the plan leaves the residency of weights open")]
@@ -190,10 +190,10 @@ pub fn verify(
     plan: &Plan,
     cluster: &Cluster,
 ) -> Result<TaskGraph, InvalidPlan> {
-    if plan.devices != cluster.devices() {
+    if plan.hierarchy != cluster.hierarchy() {
         return Err(InvalidPlan::Devices {
-            plan: plan.devices,
-            cluster: cluster.devices(),
+            plan: plan.hierarchy,
+            cluster: cluster.hierarchy(),
         });
     }
     if plan.residency == Residency::Auto {
@@ -203,7 +203,7 @@ pub fn verify(
     if bound > cost {
         return Err(InvalidPlan::Bound { cost, bound });
     }
-    let computed = moved_bytes(graph, plan.devices, &plan.nodes)?.total();
+    let computed = moved_bytes(graph, plan.hierarchy, &plan.nodes)?.total();
     if computed != plan.moved_bytes {
         return Err(InvalidPlan::MovedBytes {
             stored: plan.moved_bytes,

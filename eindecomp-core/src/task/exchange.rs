@@ -2,8 +2,11 @@
 //!
 //! A tensor is owned once, tile by tile. A device that reads a box which none of its own boxes
 //! covers makes a replica of exactly that box: it copies what it holds already and gets the rest
-//! from the owners. So an element enters a device at most once per run, and the bytes that move
-//! to a device are |∪ boxes it reads ∖ boxes it owns| · element size, whatever the order.
+//! from the owners on its server, from replicas that other devices of its server made before, and
+//! from owners on other servers, in this order. So an element enters a device at most once per run,
+//! and a server too: the bytes that move to a device are |∪ boxes it reads ∖ boxes it owns| ·
+//! element size, those that cross the network to a server |∪ boxes its devices read ∖ boxes they
+//! own| · element size, whatever the order.
 //! Partial results move from their tuple's device to the owner of each piece. At the end of a run the
 //! last version of a state goes where the state lives, as if each device read its tile.
 
@@ -13,6 +16,7 @@ use crate::ein::EinSum;
 use crate::ein::access::{AccessMap, output_region};
 use crate::ein::einsum::Part;
 use crate::graph::{BoundGraph, NodeId};
+use crate::plan::cluster::{Hierarchy, LinkClass};
 use crate::plan::layout::tile_range;
 use crate::plan::verify::{InvalidPlan, structure};
 use crate::plan::{Layout, NodePlan, Region};
@@ -52,6 +56,22 @@ impl Traffic {
     pub fn total(&self) -> u128 {
         self.bytes.values().map(|&b| b as u128).sum()
     }
+
+    /// Bytes over links of one class.
+    pub fn of_class(&self, hierarchy: Hierarchy, class: LinkClass) -> u128 {
+        let crosses = |&(from, to, _): &(u32, u32, u64)| hierarchy.class(from, to) == class;
+        let bytes = self
+            .iter()
+            .filter(crosses)
+            .map(|(_, _, bytes)| u128::from(bytes));
+        bytes.sum()
+    }
+
+    /// All bytes, those between servers times their weight: what plans minimise.
+    pub fn weighted(&self, hierarchy: Hierarchy) -> u128 {
+        let more = u128::from(hierarchy.weight.saturating_sub(1));
+        self.total() + more * self.of_class(hierarchy, LinkClass::Network)
+    }
 }
 
 /// Bytes that every Move of one run copies, without building tasks.
@@ -60,11 +80,11 @@ impl Traffic {
 /// The first rule of [`structure`] that `nodes` breaks.
 pub fn moved_bytes(
     graph: &BoundGraph,
-    devices: u32,
+    hierarchy: impl Into<Hierarchy>,
     nodes: &[NodePlan],
 ) -> Result<Traffic, InvalidPlan> {
     let mut all = Traffic::default();
-    for vertex in traffic(graph, devices, nodes)? {
+    for vertex in traffic(graph, hierarchy, nodes)? {
         all.merge(&vertex);
     }
     Ok(all)
@@ -77,11 +97,12 @@ pub fn moved_bytes(
 /// The first rule of [`structure`] that `nodes` breaks.
 pub fn traffic(
     graph: &BoundGraph,
-    devices: u32,
+    hierarchy: impl Into<Hierarchy>,
     nodes: &[NodePlan],
 ) -> Result<Vec<Traffic>, InvalidPlan> {
-    structure(graph, devices, nodes)?;
-    let mut held: BTreeMap<(NodeId, u32), Holdings<()>> = BTreeMap::new();
+    let hierarchy = hierarchy.into();
+    structure(graph, hierarchy.devices(), nodes)?;
+    let mut held: Held<()> = Held::new(hierarchy);
     let mut all = Vec::with_capacity(nodes.len());
     for (node, _) in graph.ids() {
         let mut here = Traffic::default();
@@ -90,19 +111,7 @@ pub fn traffic(
             let tuples = join.tuples();
             for tuple in &tuples {
                 for (operand, want) in join.reads(tuple) {
-                    let Some(owner) = &nodes[operand.at()].owner else {
-                        continue;
-                    };
-                    let size = graph.node(operand).dtype.size();
-                    let boxes = held.entry((operand, tuple.device)).or_default();
-                    let shape = graph.shape(operand);
-                    if let Supply::Replica { moves, .. } = boxes.supply(&want, Some(owner), shape) {
-                        for (tile, piece) in moves {
-                            let bytes = (piece.volume() * size) as u64;
-                            here.add(owner.devices[tile], tuple.device, bytes);
-                        }
-                        boxes.push(want, ());
-                    }
+                    held.fetch(graph, nodes, operand, tuple.device, want, &mut here);
                 }
             }
             for group in tuples.chunks(join.folds()) {
@@ -120,23 +129,12 @@ pub fn traffic(
             }
         }
         for (tile, device) in owner.iter().flat_map(|o| o.iter(graph.shape(node))) {
-            held.entry((node, device)).or_default().push(tile, ());
+            held.push(node, device, tile, ());
         }
         all.push(here);
     }
     for (last, device, want) in homes(graph, nodes) {
-        let Some(owner) = &nodes[last.at()].owner else {
-            continue;
-        };
-        let size = graph.node(last).dtype.size();
-        let boxes = held.entry((last, device)).or_default();
-        if let Supply::Replica { moves, .. } = boxes.supply(&want, Some(owner), graph.shape(last)) {
-            for (tile, piece) in moves {
-                let bytes = (piece.volume() * size) as u64;
-                all[last.at()].add(owner.devices[tile], device, bytes);
-            }
-            boxes.push(want, ());
-        }
+        held.fetch(graph, nodes, last, device, want, &mut all[last.at()]);
     }
     Ok(all)
 }
@@ -238,31 +236,53 @@ pub enum Supply<H> {
     Replica {
         /// Parts that it holds: which of its boxes, and the part.
         copies: Vec<(H, Region)>,
-        /// Parts that it gets from other devices: number of the owner's tile, and the part.
-        moves: Vec<(usize, Region)>,
+        /// Parts that it gets from other devices: from where, and the part.
+        moves: Vec<(Source<H>, Region)>,
     },
 }
 
-/// The boxes of one tensor on one device, in the order in which they came there, each with a
-/// handle (a buffer, or nothing).
-#[derive(Clone, Debug)]
-pub struct Holdings<H>(Vec<(Region, H)>);
-
-impl<H> Default for Holdings<H> {
-    fn default() -> Self {
-        Holdings(Vec::new())
-    }
+/// What a device gets a part of a box from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source<H> {
+    /// A tile of the owner, by number.
+    Tile(usize),
+    /// A box on another device of the same server.
+    Held(u32, H),
 }
 
-impl<H: Copy> Holdings<H> {
-    /// One more box.
-    pub fn push(&mut self, region: Region, handle: H) {
-        self.0.push((region, handle));
+/// The boxes of all tensors on all devices, in the order in which they came there, each with a
+/// handle (a buffer, or nothing).
+#[derive(Clone, Debug)]
+pub struct Held<H> {
+    hierarchy: Hierarchy,
+    boxes: BTreeMap<(NodeId, u32), Vec<(Region, H)>>,
+}
+
+impl<H: Copy> Held<H> {
+    /// No box yet.
+    pub fn new(hierarchy: Hierarchy) -> Held<H> {
+        Held {
+            hierarchy,
+            boxes: BTreeMap::new(),
+        }
     }
 
-    /// How the device gets the box `want`. The empty box has an (empty) replica of its own, so that
-    /// no kernel computes an address outside a buffer.
-    pub fn supply(&self, want: &Region, owner: Option<&Layout>, shape: &[usize]) -> Supply<H> {
+    /// One more box.
+    pub fn push(&mut self, node: NodeId, device: u32, region: Region, handle: H) {
+        let boxes = self.boxes.entry((node, device)).or_default();
+        boxes.push((region, handle));
+    }
+
+    /// How a device gets the box `want` of a tensor. The empty box has an (empty) replica of its own,
+    /// so that no kernel computes an address outside a buffer.
+    pub fn supply(
+        &self,
+        node: NodeId,
+        device: u32,
+        want: &Region,
+        owner: Option<&Layout>,
+        shape: &[usize],
+    ) -> Supply<H> {
         let covers = |held: &Region| {
             if want.is_empty() {
                 held == want
@@ -270,27 +290,79 @@ impl<H: Copy> Holdings<H> {
                 held.contains(want)
             }
         };
-        if let Some((_, handle)) = self.0.iter().find(|(held, _)| covers(held)) {
+        let own = self.boxes.get(&(node, device)).map_or(&[][..], |b| b);
+        if let Some((_, handle)) = own.iter().find(|(held, _)| covers(held)) {
             return Supply::Held(*handle);
         }
         let (mut copies, mut rest) = (Vec::new(), vec![want.clone()]);
         rest.retain(|r| !r.is_empty());
-        for (held, handle) in &self.0 {
-            if !rest.iter().any(|r| r.common(held) > 0) {
-                continue;
-            }
-            copies.extend(
-                rest.iter()
-                    .filter_map(|r| Some((*handle, r.intersect(held)?))),
-            );
-            rest = rest.iter().flat_map(|r| r.subtract(held)).collect();
+        for (held, handle) in own {
+            take(&mut rest, held, |piece| copies.push((*handle, piece)));
         }
-        let moves = owner
-            .iter()
-            .flat_map(|o| rest.iter().flat_map(|r| overlaps(o, shape, r)))
-            .collect();
+        let (mut moves, mut far) = (Vec::new(), Vec::new());
+        for owner in owner {
+            for (tile, piece) in rest.iter().flat_map(|r| overlaps(owner, shape, r)) {
+                match self.hierarchy.class(owner.devices[tile], device) {
+                    LinkClass::Network => far.push((tile, piece)),
+                    _ => moves.push((Source::Tile(tile), piece)),
+                }
+            }
+        }
+        let first = self.hierarchy.server(device) * self.hierarchy.per_server;
+        let server = (node, first)..(node, first + self.hierarchy.per_server);
+        for (tile, piece) in far {
+            let mut rest = vec![piece];
+            for (&(_, at), boxes) in self.boxes.range(server.clone()) {
+                for (held, handle) in boxes.iter().filter(|_| at != device) {
+                    let source = Source::Held(at, *handle);
+                    take(&mut rest, held, |piece| moves.push((source, piece)));
+                }
+            }
+            moves.extend(rest.into_iter().map(|piece| (Source::Tile(tile), piece)));
+        }
         Supply::Replica { copies, moves }
     }
+}
+
+impl Held<()> {
+    /// Counts what a device gets of the box `want` of an owned tensor, and keeps the box.
+    fn fetch(
+        &mut self,
+        graph: &BoundGraph,
+        nodes: &[NodePlan],
+        node: NodeId,
+        device: u32,
+        want: Region,
+        traffic: &mut Traffic,
+    ) {
+        let Some(owner) = &nodes[node.at()].owner else {
+            return;
+        };
+        let supply = self.supply(node, device, &want, Some(owner), graph.shape(node));
+        let Supply::Replica { moves, .. } = supply else {
+            return;
+        };
+        for (source, piece) in moves {
+            let from = match source {
+                Source::Tile(tile) => owner.devices[tile],
+                Source::Held(at, ()) => at,
+            };
+            let bytes = (piece.volume() * graph.node(node).dtype.size()) as u64;
+            traffic.add(from, device, bytes);
+        }
+        self.push(node, device, want, ());
+    }
+}
+
+/// Takes what `held` has out of `rest`.
+fn take(rest: &mut Vec<Region>, held: &Region, mut found: impl FnMut(Region)) {
+    if !rest.iter().any(|r| r.common(held) > 0) {
+        return;
+    }
+    rest.iter()
+        .filter_map(|r| r.intersect(held))
+        .for_each(&mut found);
+    *rest = rest.iter().flat_map(|r| r.subtract(held)).collect();
 }
 
 /// One tuple of a join: one kernel call.

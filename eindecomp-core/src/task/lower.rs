@@ -1,10 +1,8 @@
 //! Plan → tasks. Vertices in graph order; per vertex and tuple its reads, its kernel, then the
 //! folds and moves that bring its results to their owners.
 
-use std::collections::BTreeMap;
-
 use super::arena;
-use super::exchange::{Holdings, Join, Supply, overlaps, weight_boxes};
+use super::exchange::{Held, Join, Source, Supply, overlaps, weight_boxes};
 use super::lifetime::{free_after_last_use, load_late};
 use super::{Buffer, BufferId, BufferRole, Task, TaskGraph, TaskId, TaskKind};
 use crate::ein::DType;
@@ -30,14 +28,14 @@ pub enum LowerError {
 /// # Errors
 /// A plan that breaks a rule of [`structure`], or has too many steps.
 pub fn lower(graph: &BoundGraph, plan: &Plan) -> Result<TaskGraph, LowerError> {
-    let _span = tracing::info_span!("lower", devices = plan.devices).entered();
-    structure(graph, plan.devices, &plan.nodes)?;
+    let _span = tracing::info_span!("lower", devices = plan.devices()).entered();
+    structure(graph, plan.devices(), &plan.nodes)?;
     let mut lowering = Lowering {
         graph,
         nodes: &plan.nodes,
         tasks: Tasks {
             graph: TaskGraph {
-                devices: plan.devices,
+                devices: plan.devices(),
                 arenas: Vec::new(),
                 buffers: Vec::new(),
                 load: Vec::new(),
@@ -47,7 +45,7 @@ pub fn lower(graph: &BoundGraph, plan: &Plan) -> Result<TaskGraph, LowerError> {
             memory: graph.ids().map(|(node, _)| node).collect(),
             readers: vec![Vec::new(); plan.nodes.len()],
         },
-        held: BTreeMap::new(),
+        held: Held::new(plan.hierarchy),
         tiles: vec![Vec::new(); plan.nodes.len()],
         replaced: replaced(graph),
     };
@@ -92,8 +90,8 @@ struct Lowering<'a> {
     graph: &'a BoundGraph,
     nodes: &'a [NodePlan],
     tasks: Tasks,
-    /// Per tensor and device: what the device can read.
-    held: BTreeMap<(NodeId, u32), Holdings<BufferId>>,
+    /// What each device can read.
+    held: Held<BufferId>,
     /// Per tensor: the buffer of each of its owner's tiles; `None` for an empty one.
     tiles: Vec<Vec<Option<BufferId>>>,
     /// Per tensor: the version that may take its memory.
@@ -106,7 +104,7 @@ impl<'a> Lowering<'a> {
         for (node, device, region) in weight_boxes(self.graph, self.nodes) {
             let buffer = self.buffer(device, node, &region, BufferRole::Weight)?;
             self.tasks.load(device, buffer);
-            self.hold(node, device, region, buffer);
+            self.held.push(node, device, region, buffer);
         }
         Ok(())
     }
@@ -225,7 +223,7 @@ impl<'a> Lowering<'a> {
                 Some(over) => {
                     let Buffer { device, region, .. } = self.tasks.graph.buffer(over).clone();
                     let made = self.buffer(device, node, &region, BufferRole::Version(over))?;
-                    self.hold(node, device, region, made);
+                    self.held.push(node, device, region, made);
                     Some(made)
                 }
             };
@@ -308,22 +306,24 @@ impl<'a> Lowering<'a> {
     /// A buffer of `device` that covers the box `want`: one it has, or a new replica.
     fn read(&mut self, node: NodeId, device: u32, want: &Region) -> Result<BufferId, LowerError> {
         let (owner, shape) = (self.nodes[node.at()].owner.as_ref(), self.graph.shape(node));
-        let held = self.held.entry((node, device)).or_default();
-        let (copies, moves) = match held.supply(want, owner, shape) {
+        let supply = self.held.supply(node, device, want, owner, shape);
+        let (copies, moves) = match supply {
             Supply::Held(buffer) => return Ok(buffer),
             Supply::Replica { copies, moves } => (copies, moves),
         };
         let replica = self.buffer(device, node, want, BufferRole::Replica)?;
-        let from_owner =
-            |(tile, region): (usize, Region)| Some((self.tiles[node.at()][tile]?, region));
+        let buffer = |(source, region): (Source<BufferId>, Region)| match source {
+            Source::Tile(tile) => Some((self.tiles[node.at()][tile]?, region)),
+            Source::Held(_, buffer) => Some((buffer, region)),
+        };
         let sources: Vec<_> = copies
             .into_iter()
-            .chain(moves.into_iter().filter_map(from_owner))
+            .chain(moves.into_iter().filter_map(buffer))
             .collect();
         for (src, region) in sources {
             self.transfer(src, replica, region)?;
         }
-        self.hold(node, device, want.clone(), replica);
+        self.held.push(node, device, want.clone(), replica);
         Ok(replica)
     }
 
@@ -360,15 +360,10 @@ impl<'a> Lowering<'a> {
             };
             self.tiles[node.at()].push(buffer);
             if let Some(buffer) = buffer {
-                self.hold(node, device, region, buffer);
+                self.held.push(node, device, region, buffer);
             }
         }
         Ok(())
-    }
-
-    fn hold(&mut self, node: NodeId, device: u32, region: Region, buffer: BufferId) {
-        let held = self.held.entry((node, device)).or_default();
-        held.push(region, buffer);
     }
 
     /// A new buffer of final values.

@@ -8,6 +8,7 @@ use crate::ein::{Agg, DType, Dim, EinSum, EinSumSpec, Expr, Label, LabelId};
 use crate::ein::{Operand, Reduce, ScalarFn, Value};
 use crate::graph::testing::random_graph;
 use crate::graph::{BoundGraph, EinGraph, GraphBuilder, NodeId, Role};
+use crate::plan::cluster::LinkClass;
 use crate::plan::testing::random_plan;
 use crate::plan::verify::{InvalidPlan, verify as verify_plan};
 use crate::plan::{
@@ -319,8 +320,8 @@ fn points(region: &Region) -> Vec<Vec<usize>> {
     })
 }
 
-/// Bytes that move, counted element by element.
-fn counted(graph: &BoundGraph, plan: &Plan) -> u128 {
+/// Bytes that move, and those of them that enter a server, counted element by element.
+fn counted(graph: &BoundGraph, plan: &Plan) -> (u128, u128) {
     let owners: Vec<BTreeMap<Vec<usize>, u32>> = (graph.ids())
         .map(|(node, _)| {
             let tiles = plan.nodes[node.at()]
@@ -333,7 +334,9 @@ fn counted(graph: &BoundGraph, plan: &Plan) -> u128 {
         })
         .collect();
     let mut arrived = std::collections::BTreeSet::new();
-    let mut bytes = 0u128;
+    let mut entered = std::collections::BTreeSet::new();
+    let server = |device| plan.hierarchy.server(device);
+    let (mut bytes, mut network) = (0u128, 0u128);
     for (node, vertex) in graph.ids() {
         let Some(join) = Join::of(graph, &plan.nodes, node) else {
             continue;
@@ -341,11 +344,16 @@ fn counted(graph: &BoundGraph, plan: &Plan) -> u128 {
         for tuple in join.tuples() {
             for (operand, want) in join.reads(&tuple) {
                 for x in points(&want) {
-                    let owner = owners[operand.at()].get(&x);
-                    if owner.is_some_and(|&o| o != tuple.device)
-                        && arrived.insert((operand, tuple.device, x))
-                    {
-                        bytes += graph.node(operand).dtype.size() as u128;
+                    let Some(&owner) = owners[operand.at()].get(&x) else {
+                        continue;
+                    };
+                    let size = graph.node(operand).dtype.size() as u128;
+                    let here = server(tuple.device);
+                    if owner != tuple.device && arrived.insert((operand, tuple.device, x.clone())) {
+                        bytes += size;
+                    }
+                    if server(owner) != here && entered.insert((operand, here, x)) {
+                        network += size;
                     }
                 }
             }
@@ -362,14 +370,18 @@ fn counted(graph: &BoundGraph, plan: &Plan) -> u128 {
                     let project = |(&x, &carried): (&usize, &bool)| if carried { x } else { 0 };
                     let y: Vec<usize> = x.iter().zip(&part.axes).map(project).collect();
                     if owner != tuple.device {
-                        leaving.insert((tile_of(&plan.nodes[node.at()], graph.shape(node), &x), y));
+                        let tile = tile_of(&plan.nodes[node.at()], graph.shape(node), &x);
+                        leaving.insert((tile, y, owner));
                     }
                 }
-                bytes += (leaving.len() * part.dtype.size()) as u128;
+                let size = part.dtype.size() as u128;
+                bytes += leaving.len() as u128 * size;
+                leaving.retain(|l| server(l.2) != server(tuple.device));
+                network += leaving.len() as u128 * size;
             }
         }
     }
-    bytes
+    (bytes, network)
 }
 
 /// Number of the owner's tile that has the element.
@@ -389,19 +401,26 @@ proptest! {
     fn any_plan_lowers_to_tasks_that_keep_the_rules(
         number in 0..2 * GRAPHS,
         p in 1u32..10,
+        servers in 1u32..4,
         seed in any::<u64>(),
     ) {
+        let cluster = match servers {
+            1 => Cluster::cpus(p),
+            _ => Cluster::cpus(p.div_ceil(2)).with_servers(servers),
+        };
         let graph = match number < GRAPHS {
             true => graph(number),
             false => random_graph(seed, number - GRAPHS + 1).bound(),
         };
-        let plan = random_plan(&graph, p, seed);
-        prop_assert_eq!(plan.moved_bytes, counted(&graph, &plan));
+        let plan = random_plan(&graph, cluster.hierarchy(), seed);
+        let moves = moved_bytes(&graph, plan.hierarchy, &plan.nodes).unwrap();
+        let network = moves.of_class(plan.hierarchy, LinkClass::Network);
+        prop_assert_eq!((plan.moved_bytes, network), counted(&graph, &plan));
         let tasks = lower(&graph, &plan).unwrap();
         if let Err(e) = verify(&graph, &plan, &tasks) {
             return Err(TestCaseError::fail(format!("{e}\n{tasks}")));
         }
-        prop_assert_eq!(verify_plan(&graph, &plan, &Cluster::cpus(p)).unwrap(), tasks);
+        prop_assert_eq!(verify_plan(&graph, &plan, &cluster).unwrap(), tasks);
     }
 }
 
@@ -443,7 +462,7 @@ fn planned(parts: [u32; 3], owner: [u32; 2]) -> (BoundGraph, Plan) {
         node(Some(&parts), &owner),
     ];
     let plan = Plan {
-        devices: 4,
+        hierarchy: 4.into(),
         model: "placed/1".into(),
         residency: Residency::AsNeeded,
         moved_bytes: moved_bytes(&graph, 4, &nodes).unwrap().total(),
@@ -572,7 +591,7 @@ fn broken_plans_are_refused() {
     assert!(matches!(e, InvalidPlan::Device { .. }), "{e}");
     let e = broken(&|p| p.nodes[2].join.as_mut().unwrap().devices[0] = 1);
     assert!(matches!(e, InvalidPlan::Unbalanced { .. }), "{e}");
-    let e = broken(&|p| p.devices = 2);
+    let e = broken(&|p| p.hierarchy = 2.into());
     assert!(matches!(e, InvalidPlan::Devices { .. }), "{e}");
     let e = broken(&|p| p.residency = Residency::Auto);
     assert!(matches!(e, InvalidPlan::Residency), "{e}");

@@ -43,7 +43,7 @@ use state::Use;
 /// # Errors
 /// The first rule that is broken.
 pub fn verify(graph: &BoundGraph, plan: &Plan, tasks: &TaskGraph) -> Result<(), TaskError> {
-    let planned = moved_bytes(graph, plan.devices, &plan.nodes)?;
+    let planned = moved_bytes(graph, plan.hierarchy, &plan.nodes)?;
     let mut check = Check {
         graph,
         tasks,

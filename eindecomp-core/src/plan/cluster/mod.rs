@@ -90,12 +90,12 @@ impl Hierarchy {
 
     /// Number of devices.
     pub fn devices(self) -> u32 {
-        self.servers * self.per_server
+        self.servers.saturating_mul(self.per_server)
     }
 
     /// The server of a device.
     pub fn server(self, device: u32) -> u32 {
-        device / self.per_server
+        device / self.per_server.max(1)
     }
 
     /// What bytes from one device to another cross.
@@ -106,6 +106,26 @@ impl Hierarchy {
             LinkClass::Server
         } else {
             LinkClass::Network
+        }
+    }
+}
+
+/// `8 devices`, `2 servers of 8 devices, where a byte between servers counts 12`
+impl fmt::Display for Hierarchy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let s = |n: u32| if n == 1 { "" } else { "s" };
+        let Hierarchy {
+            servers,
+            per_server,
+            weight,
+        } = *self;
+        match servers {
+            1 => write!(f, "{per_server} device{}", s(per_server)),
+            _ => write!(
+                f,
+                "{servers} servers of {per_server} device{}, where a byte between servers counts {weight}",
+                s(per_server)
+            ),
         }
     }
 }
