@@ -300,7 +300,7 @@ impl<H: Copy> Held<H> {
             take(&mut rest, held, |piece| copies.push((*handle, piece)));
         }
         let (mut moves, mut far) = (Vec::new(), Vec::new());
-        for owner in owner {
+        if let Some(owner) = owner {
             for (tile, piece) in rest.iter().flat_map(|r| overlaps(owner, shape, r)) {
                 match self.hierarchy.class(owner.devices[tile], device) {
                     LinkClass::Network => far.push((tile, piece)),
