@@ -4,7 +4,7 @@ use super::layout::Layout;
 use super::verify::InvalidPlan;
 use super::{Certificate, NodePlan, Plan};
 use crate::graph::BoundGraph;
-use crate::task::exchange::traffic;
+use crate::task::exchange::{Traffic, traffic};
 
 /// The same decomposition for `graph`, which is the graph of `plan` at other dims: every number of
 /// parts is clipped to its extent, a tile stays on the device it was on, and the bytes are counted
@@ -26,19 +26,19 @@ pub fn rebind(plan: &Plan, graph: &BoundGraph) -> Result<Plan, InvalidPlan> {
         }
     });
     let mut nodes: Vec<NodePlan> = clipped.collect();
-    let traffic = traffic(graph, plan.devices, &nodes)?;
+    let traffic = traffic(graph, plan.hierarchy, &nodes)?;
     for (node, traffic) in nodes.iter_mut().zip(&traffic) {
-        node.cost = traffic.total();
+        node.cost = traffic.weighted(plan.hierarchy);
     }
-    let moved_bytes = nodes.iter().map(|n| n.cost).sum();
+    let moved_bytes = traffic.iter().map(Traffic::total).sum();
     Ok(Plan {
-        nodes,
         moved_bytes,
         certificate: Certificate {
-            cost: moved_bytes,
+            cost: nodes.iter().map(|n| n.cost).sum(),
             bound: 0,
             space: "plans of a bucket of dims".into(),
         },
+        nodes,
         ..plan.clone()
     })
 }
