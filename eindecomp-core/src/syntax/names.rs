@@ -129,6 +129,7 @@ pub(in crate::syntax) fn nearest_agg<'a>(
     let rows = || AGGS.iter().map(|row| row.name).chain([SOFTMAX_SUM]);
     alias(name)
         .filter(|meant| rows().any(|row| row == *meant))
+        .or_else(|| rows().find(|row| name.eq_ignore_ascii_case(row)))
         .or_else(|| nearest(name, rows().chain(others)))
 }
 
@@ -145,6 +146,7 @@ pub(in crate::syntax) fn nearest_function<'a>(
     };
     alias(name)
         .filter(|meant| functions().any(|row| row == *meant))
+        .or_else(|| functions().find(|row| name.eq_ignore_ascii_case(row)))
         .or_else(|| nearest(name, functions().chain(others)))
 }
 

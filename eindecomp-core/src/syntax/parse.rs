@@ -37,6 +37,7 @@ pub fn parse(tokens: TokenBuffer) -> (Program, Vec<Diag>) {
         dtype_vars: Vec::new(),
         taken: Vec::new(),
         diags: Vec::new(),
+        loops: 0,
     };
     let program = parser.program();
     let mut diags = parser.diags;
@@ -77,6 +78,8 @@ struct Parser {
     /// Names of aggregations that the item declares as something else, which is reported.
     taken: Vec<Arc<str>>,
     diags: Vec<Diag>,
+    /// How many `for`s are around.
+    loops: usize,
 }
 
 impl Parser {

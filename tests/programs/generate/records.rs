@@ -71,7 +71,8 @@ pub fn reduction(maker: &mut Maker<'_>, dtype: DType, deep: usize) -> Val {
     }
     maker.mark("softmax_sum");
     Val {
-        text: format!("softmax_sum[{range}] ({}, {})", first.text, value.text),
+        // In parentheses, since one may not depend on the index.
+        text: format!("softmax_sum[{range}] (({}), ({}))", first.text, value.text),
         strength: REDUCTION,
         error,
         nan: value.nan || first.nan || filter.is_some() || maker.value(extent) == 0,

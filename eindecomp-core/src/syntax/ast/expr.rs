@@ -17,22 +17,9 @@ pub struct Expr {
 impl Expr {
     /// Direct sub-expressions, those in accesses included.
     pub fn children(&self) -> Vec<&Expr> {
-        fn within<'e>(subs: &'e [Sub], out: &mut Vec<&'e Expr>) {
-            for sub in subs {
-                match sub {
-                    Sub::Expr(e) => out.push(e),
-                    Sub::Merged(parts, _) => within(parts, out),
-                    Sub::Rest(_) => {}
-                }
-            }
-        }
         match &self.kind {
             ExprKind::Lit(_) | ExprKind::Name(_) => Vec::new(),
-            ExprKind::Access { subs, .. } => {
-                let mut out = Vec::new();
-                within(subs, &mut out);
-                out
-            }
+            ExprKind::Access { subs, .. } => subs.iter().flat_map(Sub::exprs).collect(),
             ExprKind::Call { args, .. } | ExprKind::Tuple(args) => args.iter().collect(),
             ExprKind::Unary(_, a) | ExprKind::Cast(a, _) | ExprKind::Paren(a) => vec![a],
             ExprKind::Binary(_, a, b) => vec![a, b],
@@ -177,6 +164,15 @@ pub enum Sub {
 }
 
 impl Sub {
+    /// The expressions in it.
+    pub(in crate::syntax) fn exprs(&self) -> Vec<&Expr> {
+        match self {
+            Sub::Expr(e) => vec![e],
+            Sub::Rest(_) => Vec::new(),
+            Sub::Merged(parts, _) => parts.iter().flat_map(Sub::exprs).collect(),
+        }
+    }
+
     /// Its place.
     pub fn span(&self) -> Span {
         match self {

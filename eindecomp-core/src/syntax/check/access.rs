@@ -5,10 +5,11 @@ use std::sync::Arc;
 use super::dtype::{Flex, cast, fix, flex, whole};
 use super::expr::{Mode, StmtCx};
 use super::extents::{Access, MergedUse, Shifted, Use};
+use super::ops::indices_in;
 use super::tree::{Expr, ExprKind, IndexId, Mixed, Read, Sub, Type, listed};
 use super::types::no_rest;
 use crate::ein::{DType, Dim, Value};
-use crate::syntax::ast::{self, Lit, Outside};
+use crate::syntax::ast::{self, Ident, Lit, Outside};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::count;
 use crate::syntax::token::Span;
@@ -138,10 +139,14 @@ impl StmtCx<'_, '_> {
                         access: access.clone(),
                     });
                 } else {
+                    let mut indices = Vec::new();
+                    indices_in(&value, &mut indices);
+                    let guarded = indices.iter().any(|index| self.guards.contains(index));
                     self.uses.shifted.push(Shifted {
                         at: value.clone(),
+                        axis,
                         extent: extent.clone(),
-                        padded: weak,
+                        guarded: weak || guarded,
                         access: access.clone(),
                     });
                 }
@@ -189,6 +194,22 @@ impl StmtCx<'_, '_> {
 
     /// A position in an axis: an integer.
     fn position(&mut self, e: &ast::Expr) -> Option<Expr> {
+        if let Some((name, dtype)) = self.no_integer(e) {
+            let text = format!("an index must be an integer, but `{name}` is {dtype}");
+            let diag = Diag::new(Code::GatherIndex, name.span, text);
+            let var = self.cx.lookup(name.as_str());
+            let var = var.map(|var| &mut self.cx.vars[var.at()]);
+            let place = var.map(|var| {
+                var.used = true;
+                var.span
+            });
+            let declared = place.and_then(|place| self.cx.declared_as(name, place, "i64", ""));
+            self.report(match declared {
+                Some(fix) => diag.fix(fix),
+                None => diag.help(format!("make `{name}` an integer where it is defined")),
+            });
+            return None;
+        }
         let mut value = self.within(Mode::Index, e)?;
         match flex(&value) {
             Some(Flex::Int) => fix(&mut value, DType::I64, &mut self.cx.errors)?,
@@ -230,29 +251,38 @@ impl StmtCx<'_, '_> {
         None
     }
 
+    /// A number in the arithmetic of a position that is no integer.
+    fn no_integer<'e>(&self, e: &'e ast::Expr) -> Option<(&'e Ident, DType)> {
+        match &e.kind {
+            ast::ExprKind::Binary(_, a, b) => self.no_integer(a).or_else(|| self.no_integer(b)),
+            ast::ExprKind::Paren(inner) | ast::ExprKind::Unary(_, inner) => self.no_integer(inner),
+            ast::ExprKind::Name(place) => {
+                let name = place.as_ident()?;
+                let known = self.visible_index(name.as_str()).is_some()
+                    || self.cx.dims.named(name.as_str()).is_some();
+                let number = self.cx.type_of(place).filter(|t| t.axes.is_empty())?;
+                (!known && !number.dtype.is_int()).then_some((name, number.dtype))
+            }
+            _ => None,
+        }
+    }
+
     /// An integer dtype where the tensor is declared, if it is a parameter.
     fn declared_dtype(&self, place: &ast::Place, read: &Read) -> Option<Fix> {
-        let param = self.cx.parameter(place.as_ident()?.as_str())?;
-        let ast::TypeKind::Tensor { dtype, .. } = &param.ty.kind else {
-            return None;
-        };
-        // A `let` may shadow the parameter.
-        if self.cx.vars[read.place.var.at()].span != param.name.span {
-            return None;
-        }
         let axes = listed(&read.place.ty.tensor()?.axes);
-        let help = format!("declare `{place}: u32[{axes}]`");
-        Some(Fix::replace(dtype.span, "u32", &help))
+        let span = self.cx.vars[read.place.var.at()].span;
+        let axes = format!("[{axes}]");
+        self.cx.declared_as(place.as_ident()?, span, "u32", &axes)
     }
 
     /// The index in scope that is called like the axis.
-    fn index_like(&self, axis: &Dim) -> Option<String> {
+    pub(super) fn index_like(&self, axis: &Dim) -> Option<String> {
         let name = axis.as_symbol()?.to_lowercase();
         self.visible_index(&name).map(|_| name)
     }
 
     /// The error about a tensor named without indices.
-    pub(super) fn no_index(&self, place: &ast::Place, axes: &[Dim]) -> Diag {
+    pub(super) fn no_index(&self, place: &ast::Place, dtype: DType, axes: &[Dim]) -> Diag {
         let text = format!(
             "`{place}` has {} [{}], but no index is given",
             count(axes.len(), "axis", "axes"),
@@ -260,7 +290,8 @@ impl StmtCx<'_, '_> {
         );
         let diag = Diag::new(Code::RankMismatch, place.span, text);
         let names: Option<Vec<String>> = axes.iter().map(|axis| self.index_like(axis)).collect();
-        match names.filter(|_| self.mode != Mode::Index) {
+        let gathers = self.mode != Mode::Index || dtype.is_int();
+        match names.filter(|_| gathers) {
             Some(names) => {
                 let names = names.join(", ");
                 let help = format!("did you mean `{place}[{names}]`?");
@@ -280,6 +311,9 @@ impl StmtCx<'_, '_> {
         let diag = Diag::new(Code::RankMismatch, span, text);
         let names: Vec<String> = subs.iter().map(|s| s.to_string()).collect();
         let like = |axis: &Dim, name: &str| axis.to_string().to_lowercase() == name;
+        if let Some(fix) = flattened(place, subs, axes.len()) {
+            return diag.fix(fix);
+        }
         if subs.len() + 1 == axes.len() {
             // The axis to leave out so that most indices stand on an axis of their own name.
             let score = |gap: usize| {
@@ -321,6 +355,13 @@ impl StmtCx<'_, '_> {
         gap: usize,
     ) -> Diag {
         let found = self.index_like(axis);
+        let used = |name: &String| {
+            let mut names = Vec::new();
+            let exprs = subs.iter().flat_map(ast::Sub::exprs);
+            exprs.for_each(|e| super::walk::named(e, name, &mut names));
+            !names.is_empty()
+        };
+        let found = found.filter(|name| !used(name));
         let name = match (&found, axis.as_symbol()) {
             (Some(name), _) => name.clone(),
             (None, Some(symbol)) => symbol.to_lowercase(),
@@ -377,6 +418,28 @@ impl StmtCx<'_, '_> {
 
 fn by_data(e: &Expr) -> bool {
     matches!(e.kind, ExprKind::Read(_) | ExprKind::Host(_)) || e.children().into_iter().any(by_data)
+}
+
+/// The members of merged axes as axes of their own, if there are so many.
+fn flattened(place: &ast::Place, subs: &[ast::Sub], rank: usize) -> Option<Fix> {
+    let members = |sub: &ast::Sub| match sub {
+        ast::Sub::Merged(parts, _) => parts.len(),
+        _ => 1,
+    };
+    let text = |sub: &ast::Sub| match sub {
+        ast::Sub::Merged(parts, _) => listed(parts),
+        other => other.to_string(),
+    };
+    if subs.iter().map(members).sum::<usize>() != rank {
+        return None;
+    }
+    let shown: Vec<String> = subs.iter().map(text).collect();
+    let help = format!("did you mean `{place}[{}]`?", shown.join(", "));
+    let merged = subs
+        .iter()
+        .filter(|sub| matches!(sub, ast::Sub::Merged(..)));
+    let edits: Vec<(Span, String)> = merged.map(|sub| (sub.span(), text(sub))).collect();
+    (!edits.is_empty()).then_some(Fix { help, edits })
 }
 
 fn bare_name(e: &ast::Expr) -> Option<&ast::Ident> {

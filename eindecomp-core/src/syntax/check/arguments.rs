@@ -158,10 +158,17 @@ impl BodyCx<'_> {
         for (at, (param, ty)) in callee.params.iter().zip(types).enumerate() {
             let name = param.name.to_string();
             let mut places = param.dim_spans.iter().copied();
+            let called = |dim: &Arc<str>| {
+                let rest = self.items.rest_of(callee.name.as_str(), dim);
+                callee.dims.contains(dim).then(|| match rest {
+                    Some(rest) => Called::OneOf(rest),
+                    None => Called::Dim(dim.clone()),
+                })
+            };
             axes(
                 &param.ty,
                 ty,
-                (&name, &callee.dims),
+                (&name, &called),
                 &mut |axis, actual, what| {
                     let place = places.next().unwrap_or(param.name.span);
                     pairs.push((axis.clone(), actual.clone(), what, spans[at], place));
@@ -326,18 +333,30 @@ fn same_kind(a: &Type, b: &Type, one_program: bool) -> bool {
     }
 }
 
+/// What the block called has in place of an axis.
+enum Called {
+    /// A dim.
+    Dim(Arc<str>),
+    /// One of the axes of a `..`.
+    OneOf(Arc<str>),
+}
+
+/// What a dim of the block called is in it, as written.
+type Names<'a> = dyn Fn(&Arc<str>) -> Option<Called> + 'a;
+
 /// Every extent of a parameter with that of its argument and what to call it.
 fn axes(
     param: &Type,
     arg: &Type,
-    (name, dims): (&str, &[Arc<str>]),
+    (name, called): (&str, &Names<'_>),
     each: &mut dyn FnMut(&Dim, &Dim, String),
 ) {
     match (param, arg) {
         (Type::Tensor(a), Type::Tensor(b)) => {
             for (at, (x, y)) in a.axes.iter().zip(&b.axes).enumerate() {
-                let axis = match x.as_symbol().filter(|s| dims.contains(s)) {
-                    Some(symbol) => format!("`{symbol}`"),
+                let axis = match x.as_symbol().and_then(called) {
+                    Some(Called::Dim(dim)) => format!("`{dim}`"),
+                    Some(Called::OneOf(rest)) => format!("{at}, one of `..{rest}`,"),
                     None => at.to_string(),
                 };
                 each(x, y, format!("axis {axis} of `{name}`"));
@@ -350,7 +369,7 @@ fn axes(
         }
         (Type::Array(a, n), Type::Array(b, m)) => {
             each(n, m, format!("the length of `{name}`"));
-            axes(a, b, (name, dims), each);
+            axes(a, b, (name, called), each);
         }
         _ => {}
     }

@@ -7,10 +7,10 @@ use super::instance::{Instances, is_generic};
 use super::kernels;
 use super::prove::{Equality, Facts};
 use super::tree::{
-    Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, Type, Var, VarId,
-    Warning,
+    Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, TensorType, Type,
+    Var, VarId, Warning,
 };
-use super::types::{Declared, DimScope, one_more, reserved, resolve};
+use super::types::{Declared, DimScope, numbers, one_more, reserved, resolve};
 use crate::ein::Dim;
 use crate::syntax::ast::{self, CmpOp, Ident, Item, RType};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -74,6 +74,8 @@ pub(super) struct Known {
     pub(super) mutable: bool,
     pub(super) span: Span,
     pub(super) used: bool,
+    /// It lasts for one round of a loop, and hides this `let mut` outside.
+    pub(super) hides: Option<VarId>,
 }
 
 /// A block being checked.
@@ -91,6 +93,9 @@ pub(super) struct BodyCx<'a> {
     pub(super) numbers: Vec<Arc<str>>,
     /// What later statements define, for the message about a use before.
     pub(super) upcoming: Vec<(Arc<str>, Span)>,
+    /// Of results, by their places: the range of an index that would give the declared axis, where
+    /// only reads under conditions give another.
+    pub(super) ranged: BTreeMap<Span, Fix>,
     pub(super) errors: Vec<Diag>,
     pub(super) warnings: Vec<Warning>,
 }
@@ -108,6 +113,7 @@ pub(super) fn check<'a>(
         dims: block.dims.iter().cloned().collect(),
         consts: block.consts.clone(),
         generics: one_more(&ast.head, &ast.generics),
+        numbers: numbers(ast),
         ..DimScope::default()
     };
     let mut facts = Facts::default();
@@ -134,6 +140,7 @@ pub(super) fn check<'a>(
         scopes: vec![BTreeMap::new()],
         numbers: Vec::new(),
         upcoming: Vec::new(),
+        ranged: BTreeMap::new(),
         errors: Vec::new(),
         warnings: Vec::new(),
     };
@@ -146,6 +153,7 @@ pub(super) fn check<'a>(
         {
             cx.reserved(&param.name);
         }
+        cx.hidden_const(&param.ty, param.name.span);
         let var = cx.define(&param.name, Some(param.ty.clone()), false);
         cx.vars[var.at()].role = Some(param.role);
     }
@@ -180,6 +188,7 @@ impl<'a> BodyCx<'a> {
             scopes: vec![BTreeMap::new()],
             numbers: Vec::new(),
             upcoming: Vec::new(),
+            ranged: BTreeMap::new(),
             errors: Vec::new(),
             warnings: Vec::new(),
         }
@@ -202,6 +211,37 @@ impl BodyCx<'_> {
         }
     }
 
+    /// Reports a Rust const in the fields of a parameter at `place` that a dim of the block hides:
+    /// one name would be two sizes.
+    fn hidden_const(&mut self, ty: &Type, place: Span) {
+        let mut ty = ty;
+        while let Type::Array(element, _) = ty {
+            ty = element;
+        }
+        let Type::Struct(s) = ty else { return };
+        let Some(structure) = self.items.checked.structure(&s.name) else {
+            return;
+        };
+        let hidden = structure.consts.keys().find(|name| self.dims.hides(name));
+        if let Some(name) = hidden {
+            let text = format!(
+                "`{name}` is a dim of this block, but a Rust const in struct `{}`",
+                s.name
+            );
+            let diag = Diag::new(Code::Duplicate, place, text);
+            let help = format!(
+                "make it a dim of the struct, `struct {}<dim {name}>`, or call one of them otherwise",
+                s.name
+            );
+            let diag = diag.secondary(structure.name.span, "the struct");
+            self.errors.push(diag.help(help));
+            return;
+        }
+        for field in &structure.fields {
+            self.hidden_const(&field.ty, place);
+        }
+    }
+
     fn finish(
         mut self,
         stmts: Option<Vec<Stmt>>,
@@ -209,7 +249,13 @@ impl BodyCx<'_> {
     ) -> (Block, Vec<Diag>, Vec<Warning>) {
         for var in &self.vars {
             if !var.used && var.ty.is_some() && !var.name.starts_with('_') {
-                let message = format!("`{}` is never read", var.name);
+                let name = &var.name;
+                let message = match var.hides {
+                    None => format!("`{name}` is never read"),
+                    Some(_) => format!(
+                        "`{name}` is never read: it ends with the round, and hides the `{name}` that the loop carries"
+                    ),
+                };
                 self.warnings.push(Warning {
                     span: var.span,
                     message,
@@ -312,6 +358,9 @@ impl BodyCx<'_> {
 
     pub(super) fn define(&mut self, name: &Ident, ty: Option<Type>, mutable: bool) -> VarId {
         let id = VarId(self.vars.len() as u32);
+        let outer = self.scopes.iter().rev().skip(1);
+        let outer = outer.filter_map(|scope| scope.get(&name.name).copied());
+        let hides = outer.into_iter().find(|var| self.vars[var.at()].mutable);
         self.vars.push(Known {
             name: name.name.clone(),
             ty,
@@ -319,6 +368,7 @@ impl BodyCx<'_> {
             mutable,
             span: name.span,
             used: false,
+            hides,
         });
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.name.clone(), id);
@@ -397,6 +447,17 @@ impl BodyCx<'_> {
             fields.push(field.name.clone());
         }
         Some(Place { var, fields, ty })
+    }
+
+    /// The tensor that a variable or field is, of which nothing is reported.
+    pub(super) fn type_of(&self, place: &ast::Place) -> Option<TensorType> {
+        let var = self.lookup(place.path.as_ident()?.as_str())?;
+        let mut ty = self.vars[var.at()].ty.clone()?;
+        for field in &place.fields {
+            let Type::Struct(s) = &ty else { return None };
+            ty = self.items.checked.field_type(s, field.as_str())?;
+        }
+        ty.tensor().cloned()
     }
 
     /// A struct of another program that is not known yet, or one with errors of its own?

@@ -2,12 +2,14 @@
 
 use super::body::{BodyCx, Known};
 use super::expr::StmtCx;
+use super::fixes::index_names;
 use super::instance::{self, Misfit};
 use super::tree::{
     Argument, Block, Call, Callee, Clause, Expr, ExprKind, ForeignCall, Origin, ParamRole, Stmt,
     TensorType, Type, VarId,
 };
 use super::types::too_long;
+use super::walk;
 use crate::ein::{Dim, ScalarFn};
 use crate::syntax::ast::{self, Ident, Pattern, RType};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -125,9 +127,14 @@ impl BodyCx<'_> {
             if !known.mutable && known.ty.is_some() {
                 let text = format!("`{target}` is assigned, but not declared `mut`");
                 let diag = Diag::new(Code::NotMutable, target.span, text)
-                    .secondary(known.span, "declared here")
-                    .fixes(self.mutable(known));
-                self.errors.push(diag);
+                    .secondary(known.span, "declared here");
+                self.errors.push(match known.hides {
+                    None => diag.fixes(self.mutable(known)),
+                    Some(_) => diag.help(format!(
+                        "this `{target}` ends with the round, and hides the one that the loop \
+                         carries: give it another name"
+                    )),
+                });
                 return None;
             }
             vars.push(var);
@@ -244,7 +251,8 @@ impl BodyCx<'_> {
     }
 
     /// An argument with its type, if it has one: literals take theirs from the parameter.
-    fn argument(&mut self, arg: &ast::Expr) -> Option<(Argument, Type)> {
+    /// `wanted` is the parameter's type, where that is known.
+    fn argument(&mut self, arg: &ast::Expr, wanted: Option<&Type>) -> Option<(Argument, Type)> {
         let inner = match &arg.kind {
             ast::ExprKind::Paren(inner) => inner,
             _ => arg,
@@ -269,19 +277,8 @@ impl BodyCx<'_> {
             _ => false,
         };
         if !literal {
-            let text = "an argument is a name, a field, or a literal or host value";
-            let diag = Diag::new(Code::Argument, arg.span, text);
-            self.errors.push(match &inner.kind {
-                ast::ExprKind::Access { place, .. } => {
-                    let text = place.to_string();
-                    diag.fix(Fix::replace(
-                        arg.span,
-                        text,
-                        "a block takes the whole tensor: {}",
-                    ))
-                }
-                _ => diag.help(format!("give it a name: `let t[…] = {arg};`")),
-            });
+            let diag = self.no_argument(arg, inner, wanted);
+            self.errors.extend(diag);
             return None;
         }
         let (mut cx, _) = StmtCx::new(self, &[])?;
@@ -293,8 +290,61 @@ impl BodyCx<'_> {
         Some((Argument::Value(value), ty))
     }
 
-    fn arguments(&mut self, args: &[ast::Expr]) -> Option<Vec<(Argument, Type)>> {
-        let made: Vec<_> = args.iter().map(|arg| self.argument(arg)).collect();
+    /// The refusal of an argument that is an expression; of one whose tensor is unknown, that.
+    fn no_argument(
+        &mut self,
+        arg: &ast::Expr,
+        inner: &ast::Expr,
+        wanted: Option<&Type>,
+    ) -> Option<Diag> {
+        let text = "an argument is a name, a field, or a literal or host value";
+        let diag = Diag::new(Code::Argument, arg.span, text);
+        let ast::ExprKind::Access { place, subs, .. } = &inner.kind else {
+            return Some(diag.help(format!("give it a name: `let t[…] = {arg};`")));
+        };
+        let ty = self.place(place)?.ty;
+        let Type::Tensor(t) = &ty else {
+            let array = matches!(ty, Type::Array(..));
+            return Some(match array {
+                true => diag.help(format!(
+                    "a loop gives the elements of an array: `for l in {place} {{ … }}`"
+                )),
+                false => diag,
+            });
+        };
+        let bare = |sub: &ast::Sub| match sub {
+            ast::Sub::Expr(e) => walk::name(e).map(str::to_owned),
+            ast::Sub::Rest(name) => Some(format!("..{name}")),
+            ast::Sub::Merged(..) => None,
+        };
+        let given: Option<Vec<String>> = subs.iter().map(bare).collect();
+        let own = index_names(&t.axes);
+        // The axes in an order that is not theirs are another tensor.
+        let moved = |given: &Vec<String>| given != &own && own.iter().all(|n| given.contains(n));
+        let rank = wanted
+            .and_then(Type::tensor)
+            .map(|wanted| wanted.axes.len());
+        let every = given.is_some_and(|given| given.len() == own.len() && !moved(&given));
+        if every && rank.is_none_or(|rank| rank == own.len()) {
+            let help = "a block takes the whole tensor: {}";
+            return Some(diag.fix(Fix::replace(arg.span, place.to_string(), help)));
+        }
+        let axes = super::tree::listed(&t.axes);
+        Some(diag.help(match rank {
+            Some(rank) if rank < own.len() => format!(
+                "a block takes whole tensors: for all of the [{axes}] of `{place}`, give its parameter \
+                 the other axes too, or `dim ..L`"
+            ),
+            _ => format!("a block takes whole tensors: make this one before, `let t[…] = {inner};`"),
+        }))
+    }
+
+    /// The arguments of a call; `params` are the types of the parameters as far as known.
+    fn arguments(&mut self, args: &[ast::Expr], params: &[Type]) -> Option<Vec<(Argument, Type)>> {
+        let args = args.iter().enumerate();
+        let made: Vec<_> = args
+            .map(|(at, arg)| self.argument(arg, params.get(at)))
+            .collect();
         made.into_iter().collect()
     }
 
@@ -305,7 +355,7 @@ impl BodyCx<'_> {
         args: &[ast::Expr],
         (results, results_span): (Vec<Type>, Span),
     ) -> Option<Made> {
-        let made = self.arguments(args)?;
+        let made = self.arguments(args, &[])?;
         let (arguments, types): (Vec<_>, Vec<_>) = made.into_iter().unzip();
         Some(Made {
             callee: self.foreign(path, args, types, results_span),
@@ -341,8 +391,13 @@ impl BodyCx<'_> {
         args: &[ast::Expr],
         hints: &[Type],
     ) -> Option<Made> {
-        let made = self.arguments(args);
-        let mut made = made?;
+        let plain = self
+            .items
+            .checked
+            .block(name)
+            .map_or(&[][..], |b| &b.params);
+        let params: Vec<Type> = plain.iter().map(|param| param.ty.clone()).collect();
+        let mut made = self.arguments(args, &params)?;
         let types: Vec<&Type> = made.iter().map(|(_, ty)| ty).collect();
         let callee = self.callee(name, &types, args, path)?;
         if made.len() != callee.params.len() {
@@ -478,7 +533,17 @@ impl BodyCx<'_> {
             _ if given.len() != generic.params.len() => instance::declared(generic).swap_remove(0),
             Ok(choices) => choices,
             Err(Misfit::Ranks) => {
-                self.errors.push(no_ranks(name, path));
+                let params = generic
+                    .params
+                    .iter()
+                    .map(|p| format!("{}: {}", p.name, p.ty));
+                let params = params.collect::<Vec<_>>().join(", ");
+                let given: Vec<String> = args.iter().map(|ty| format!("`{ty}`")).collect();
+                let help = format!(
+                    "it takes `{params}`; the arguments are {}",
+                    given.join(", ")
+                );
+                self.errors.push(no_ranks(name, path).help(help));
                 return None;
             }
             Err(Misfit::Dtype(at, why)) => {

@@ -365,7 +365,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         };
         let dtype = t.dtype;
         if !t.axes.is_empty() {
-            let diag = self.no_index(text, &t.axes);
+            let diag = self.no_index(text, t.dtype, &t.axes);
             self.report(diag);
             return None;
         }

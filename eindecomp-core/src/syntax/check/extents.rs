@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::body::BodyCx;
-use super::fixes::{other_index, pad, range, swap, swap_both};
+use super::fixes::{other_index, pad, range, swap, swap_both, swap_gather};
 use super::prove::{Equality, Facts};
 use super::ranges::{index_facts, poly};
 use super::tree::{Clause, Expr, Index, IndexId, Origin};
@@ -44,10 +44,11 @@ impl fmt::Display for Access {
 /// A position with arithmetic in it.
 pub(super) struct Shifted {
     pub(super) at: Expr,
-    /// The axis it reads.
+    /// Which axis it reads, and that axis' extent.
+    pub(super) axis: usize,
     pub(super) extent: Dim,
-    /// It has an `else`.
-    pub(super) padded: bool,
+    /// It has an `else`, or stands under a condition on one of its indices.
+    pub(super) guarded: bool,
     pub(super) access: Arc<Access>,
 }
 
@@ -57,6 +58,8 @@ pub(super) struct Uses {
     pub(super) bare: Vec<Use>,
     pub(super) merged: Vec<MergedUse>,
     pub(super) shifted: Vec<Shifted>,
+    /// Where a store goes, as if that were read.
+    pub(super) target: Option<Arc<Access>>,
     /// Indices with a use that could not be read: nothing is said of their extents.
     pub(super) poisoned: BTreeSet<IndexId>,
 }
@@ -112,13 +115,12 @@ pub(super) fn solve(
         });
         let index = IndexId(at as u16);
         let wanted = wanted.get(&index);
-        let bare = &uses.bare;
         known.push(from_uses(
             cx,
             (&decls, index),
             declared,
             wanted,
-            bare,
+            uses,
             &mut swapped,
         ));
     }
@@ -261,7 +263,7 @@ fn range_of(
     let mut fix = range(&decl.name, decl.span, &extent.to_string());
     for (at, shifted) in mine {
         let inside = facts.nonneg(&at) && facts.holds(&at, CmpOp::Lt, &shifted.extent);
-        if !shifted.padded && !inside {
+        if !shifted.guarded && !inside {
             let pad = pad(&shifted.access);
             fix.help = format!("{}, and {}", fix.help, pad.help);
             fix.edits.extend(pad.edits);
@@ -277,9 +279,10 @@ fn from_uses(
     (decls, index): (&[Decl], IndexId),
     declared: Option<Source>,
     wanted: Option<&Dim>,
-    uses: &[Use],
+    all: &Uses,
     swapped: &mut Vec<Arc<Access>>,
 ) -> Option<Source> {
+    let uses = &all.bare;
     let decl = &decls[index.at()];
     let mine = || uses.iter().filter(|u| u.index == index);
     let weak_only = declared.is_none() && mine().all(|u| u.weak);
@@ -313,7 +316,8 @@ fn from_uses(
         }
         let accesses = [Some(&u.access), first.access.as_ref()];
         let mixed = accesses.into_iter().flatten().find_map(|access| {
-            let fix = swap(facts, decls, uses, index, access)?;
+            let fix = swap(facts, decls, uses, index, access)
+                .or_else(|| swap_gather(facts, decls, all, index, access))?;
             Some((access.clone(), fix))
         });
         let over_consts = cx.dims.only_consts(&facts.normal(&(a - b)));
@@ -341,6 +345,16 @@ fn from_uses(
             }
             swapped.push(access);
             diag = diag.fix(fix);
+        } else if let Some(at) = stored(all, first, u) {
+            let offset = cx.offset(at, name);
+            diag = match offset {
+                Some(fix) => diag.fix(fix),
+                None => diag.help(format!(
+                    "to store a part, say where: `pos + {name}`, with a parameter `pos: i64`"
+                )),
+            };
+        } else if let Some(fix) = only_one(first, u) {
+            diag = diag.fix(fix);
         } else if matches!(answer, Equality::Differ) || part.is_some() {
             diag = diag.fixes(part).help(different);
         } else {
@@ -363,6 +377,30 @@ fn from_uses(
         break;
     }
     source
+}
+
+/// 0 in place of an index that reads an axis of 1, which does not broadcast.
+fn only_one(first: &Source, second: &Use) -> Option<Fix> {
+    let (span, access) = match (first.extent.as_const(), second.extent.as_const()) {
+        (_, Some(1)) => (second.span, &second.access),
+        (Some(1), _) => (first.span, first.access.as_ref()?),
+        _ => return None,
+    };
+    let help = format!("an axis of 1 does not broadcast: {{}} in `{access}`");
+    Some(Fix::replace(span, "0", &help))
+}
+
+/// Where an index stands in the target of a store, if that is one of two places that disagree.
+fn stored(uses: &Uses, first: &Source, second: &Use) -> Option<Span> {
+    let target = uses.target.as_ref()?;
+    if Arc::ptr_eq(target, &second.access) {
+        return Some(second.span);
+    }
+    let first_is = first
+        .access
+        .as_ref()
+        .is_some_and(|access| Arc::ptr_eq(target, access));
+    first_is.then_some(first.span)
 }
 
 /// Where the extent of the index is the shorter one, the longer axis can be read in part; where it

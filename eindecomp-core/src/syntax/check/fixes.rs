@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::body::BodyCx;
-use super::extents::{Access, Decl, Use};
+use super::extents::{Access, Decl, Use, Uses};
 use super::prove::{Equality, Facts};
-use super::tree::{IndexId, Type};
+use super::tree::{Expr, ExprKind, IndexId, ParamRole, Type};
 use super::walk::{self, free};
 use crate::ein::dim::Atom;
 use crate::ein::{DType, Dim};
@@ -68,6 +68,12 @@ impl BodyCx<'_> {
     pub(super) fn is_ranked(&self) -> bool {
         let choices = self.ast.head.name.as_str().split('/').skip(1);
         choices.flat_map(str::parse::<usize>).next().is_some()
+    }
+
+    /// Is it an instance of any dtype, such as `f/bf16`?
+    pub(super) fn is_of_any_dtype(&self) -> bool {
+        let mut choices = self.ast.head.name.as_str().split('/').skip(1);
+        choices.any(|choice| DType::from_name(choice).is_some())
     }
 
     /// An index more on the left of a statement whose result is declared with one axis more, at the
@@ -190,6 +196,9 @@ impl BodyCx<'_> {
         };
         let mut used = free(value);
         used.retain(|name| self.lookup(name).is_none() && self.dims.named(name).is_none());
+        if used.iter().any(|name| walk::binds(value, name)) {
+            return None;
+        }
         let whole = whole_tensors(self, value);
         let indices = match whole.first() {
             None => used.join(", "),
@@ -217,6 +226,25 @@ impl BodyCx<'_> {
         })
     }
 
+    /// The one integer that is given at each run as the offset of an index at `place` in a store.
+    pub(super) fn offset(&self, place: Span, index: &str) -> Option<Fix> {
+        let numbers = self.block.params.iter().filter(|param| {
+            let number = param.ty.tensor();
+            number.is_some_and(|t| t.axes.is_empty() && t.dtype.is_int())
+                && param.role == ParamRole::Data
+        });
+        let shadowed = |name: &Ident| {
+            let var = self.lookup(name.as_str());
+            var.is_none_or(|var| self.vars[var.at()].span != name.span)
+        };
+        let mut numbers = numbers.filter(|param| !shadowed(&param.name));
+        let (Some(only), None) = (numbers.next(), numbers.next()) else {
+            return None;
+        };
+        let help = format!("did you mean `{} + {index}`?", only.name);
+        Some(Fix::before(place, format!("{} + ", only.name), &help))
+    }
+
     /// The declared extents of the result called `name`.
     pub(super) fn result_axes(&self, name: &str) -> Option<&[Dim]> {
         let names = &self.ast.result.as_ref()?.names;
@@ -227,9 +255,86 @@ impl BodyCx<'_> {
         }
     }
 
-    /// The parameter called `name`, as written.
-    pub(super) fn parameter(&self, name: &str) -> Option<&ast::Param> {
-        self.ast.params.iter().find(|p| p.name.as_str() == name)
+    /// Another dtype where a tensor with these axes is declared, if it is the parameter of its
+    /// name; a `let` at `place` may shadow that.
+    pub(super) fn declared_as(
+        &self,
+        name: &Ident,
+        place: Span,
+        dtype: &str,
+        axes: &str,
+    ) -> Option<Fix> {
+        let mut params = self.ast.params.iter();
+        let param = params.find(|p| p.name.name == name.name && p.name.span == place)?;
+        let ast::TypeKind::Tensor { dtype: old, .. } = &param.ty.kind else {
+            return None;
+        };
+        let help = format!("declare `{name}: {dtype}{axes}`");
+        Some(Fix::replace(old.span, dtype, &help))
+    }
+
+    /// The statement that defines the name at `place` with two subscripts of an access in each
+    /// other's place, if its axes then are those `declared`.
+    pub(super) fn transposed(&self, place: Span, found: &Type, declared: &Type) -> Option<Fix> {
+        let (found, declared) = (&found.tensor()?.axes, &declared.tensor()?.axes);
+        let (pattern, value) = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
+            StmtKind::Let { pat, value, .. } if pat.names.iter().any(|n| n.span == place) => {
+                Some((pat, value))
+            }
+            _ => None,
+        })?;
+        let mut other = (0..found.len()).filter(|&at| declared.get(at) != Some(&found[at]));
+        let (Some(at), None) = (other.next(), other.next()) else {
+            return None;
+        };
+        let LeftIndex::Index(decl) = pattern.indices.as_ref()?.get(at)? else {
+            return None;
+        };
+        let name = decl.name.as_str();
+        let mut uses = Vec::new();
+        walk::named(value, name, &mut uses);
+        let [_] = uses[..] else { return None };
+        self.turned(value, value, name, &found[at], declared.get(at)?)
+    }
+
+    /// The access in `e` in which a bare index and another subscript change places, so that the index
+    /// runs over an axis of the extent `meant`. In `whole`, nothing else says what the other one runs
+    /// over: it is a gather, or an index of that access alone.
+    fn turned(
+        &self,
+        e: &ast::Expr,
+        whole: &ast::Expr,
+        index: &str,
+        found: &Dim,
+        meant: &Dim,
+    ) -> Option<Fix> {
+        if let Some((place, subs)) = walk::accessed(e)
+            && let Some(t) = self.type_of(place)
+            && t.axes.len() == subs.len()
+        {
+            let free = |sub: &ast::Sub| match (sub, walk::sub_name(sub)) {
+                (_, Some(name)) if name != index => {
+                    let mut uses = Vec::new();
+                    walk::named(whole, name, &mut uses);
+                    uses.len() == 1
+                }
+                (ast::Sub::Expr(e), None) => walk::accesses(e),
+                _ => false,
+            };
+            let named = |at: &usize| walk::sub_name(&subs[*at]) == Some(index);
+            let bare = (0..subs.len()).find(|at| named(at) && t.axes[*at] == *found);
+            let other = (0..subs.len()).find(|at| free(&subs[*at]) && t.axes[*at] == *meant);
+            if let (Some(bare), Some(other)) = (bare, other) {
+                let mut shown: Vec<String> = subs.iter().map(ast::Sub::to_string).collect();
+                let text = |at: usize| subs[at].to_string();
+                shown.swap(bare, other);
+                let help = format!("did you mean `{place}[{}]`?", shown.join(", "));
+                let fix = Fix::replace(subs[bare].span(), text(other), &help);
+                return Some(fix.and(subs[other].span(), text(bare)));
+            }
+        }
+        let mut children = e.children().into_iter();
+        children.find_map(|e| self.turned(e, whole, index, found, meant))
     }
 }
 
@@ -314,14 +419,6 @@ pub(super) fn swap(
         mine.next().filter(|_| mine.next().is_none())
     };
     let mine = only(index)?;
-    let agrees = |index: IndexId, here: &Use, instead: &Use| {
-        let declared = decls[index.at()].extent.as_ref().map(|(extent, _)| extent);
-        let others = uses
-            .iter()
-            .filter(|u| u.index == index && !u.weak && !std::ptr::eq(*u, here));
-        let mut extents = declared.into_iter().chain(others.map(|u| &u.extent));
-        extents.all(|e| matches!(facts.equality(e, &instead.extent), Equality::Equal))
-    };
     // Where indices are called like their axes, the swap must not undo that.
     let like = |u: &Use, axis: &Dim| {
         usize::from(axis.to_string().to_lowercase() == *decls[u.index.at()].name)
@@ -331,14 +428,53 @@ pub(super) fn swap(
             && like(mine, &mine.extent) + like(other, &other.extent)
                 <= like(mine, &other.extent) + like(other, &mine.extent)
             && only(other.index).is_some()
-            && agrees(index, mine, other)
-            && agrees(other.index, other, mine)
+            && agrees(facts, decls, uses, mine, &other.extent)
+            && agrees(facts, decls, uses, other, &mine.extent)
     })?;
     let mut subs = access.subs.clone();
     subs.swap(mine.axis, other.axis);
     let text = |at: usize| access.subs[at].clone();
     let help = format!("did you mean `{}[{}]`?", access.place, subs.join(", "));
     Some(Fix::replace(mine.span, text(other.axis), &help).and(other.span, text(mine.axis)))
+}
+
+/// Would every other use of the index agree with this one, if that read an axis of the extent
+/// `instead`?
+fn agrees(facts: &Facts, decls: &[Decl], uses: &[Use], here: &Use, instead: &Dim) -> bool {
+    let declared = decls[here.index.at()].extent.as_ref();
+    let others = uses
+        .iter()
+        .filter(|u| u.index == here.index && !u.weak && !std::ptr::eq(*u, here));
+    let declared = declared.into_iter().map(|(extent, _)| extent);
+    let mut extents = declared.chain(others.map(|u| &u.extent));
+    extents.all(|e| matches!(facts.equality(e, instead), Equality::Equal))
+}
+
+/// An index and a gather of an access change places, if that then agrees with every other use of the
+/// index.
+pub(super) fn swap_gather(
+    facts: &Facts,
+    decls: &[Decl],
+    uses: &Uses,
+    index: IndexId,
+    access: &Arc<Access>,
+) -> Option<Fix> {
+    let mut mine = uses.bare.iter().filter(|u| u.index == index);
+    let mine = mine.find(|u| Arc::ptr_eq(&u.access, access))?;
+    let mut gathers = uses.shifted.iter().filter(|s| reads(&s.at));
+    let other = gathers.find(|s| {
+        Arc::ptr_eq(&s.access, access) && agrees(facts, decls, &uses.bare, mine, &s.extent)
+    })?;
+    let mut subs = access.subs.clone();
+    subs.swap(mine.axis, other.axis);
+    let help = format!("did you mean `{}[{}]`?", access.place, subs.join(", "));
+    let text = |at: usize| access.subs[at].clone();
+    Some(Fix::replace(mine.span, text(other.axis), &help).and(other.at.span, text(mine.axis)))
+}
+
+/// Does an expression read a tensor?
+fn reads(e: &Expr) -> bool {
+    matches!(e.kind, ExprKind::Read(_)) || e.children().into_iter().any(reads)
 }
 
 /// The index moves to the axis of its name in both accesses, if that makes all uses agree.

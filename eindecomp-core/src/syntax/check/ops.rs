@@ -5,6 +5,7 @@ use super::expr::{Mode, StmtCx};
 use super::fixes::zero;
 use super::ranges::poly;
 use super::tree::{Expr, ExprKind, IndexId, listed};
+use super::walk;
 use crate::ein::scalar::DTypeRule;
 use crate::ein::{DType, ScalarFn, Value};
 use crate::syntax::ast::{self, BinaryOp, CmpOp, UnaryOp};
@@ -20,7 +21,10 @@ impl StmtCx<'_, '_> {
         texts: &[&ast::Expr],
         span: Span,
     ) -> Option<Expr> {
-        unify(&mut args, texts, &mut self.cx.errors)?;
+        if unify(&mut args, texts, &mut self.cx.errors).is_none() {
+            self.namesake(texts);
+            return None;
+        }
         let dtypes: Vec<DType> = args.iter().map(|a| a.dtype).collect();
         let Some(dtype) = function.result_dtype(&dtypes) else {
             if function.row().rule == DTypeRule::Float
@@ -58,6 +62,32 @@ impl StmtCx<'_, '_> {
             dtype,
             span,
         })
+    }
+
+    /// Says of the last error that an operand is an index which is called like a tensor.
+    fn namesake(&mut self, texts: &[&ast::Expr]) {
+        let namesake = texts.iter().find_map(|text| {
+            let name = walk::name(text)?;
+            self.visible_index(name)?;
+            let var = self.cx.lookup(name)?;
+            let axes = &self.cx.vars[var.at()].ty.as_ref()?.tensor()?.axes;
+            let indices: Option<Vec<String>> = axes.iter().map(|a| self.index_like(a)).collect();
+            Some((var, text.span, name, indices))
+        });
+        let (Some((var, span, name, indices)), Some(error)) = (namesake, self.cx.errors.last_mut())
+        else {
+            return;
+        };
+        self.cx.vars[var.at()].used = true;
+        error.fixes.clear();
+        match indices {
+            Some(indices) => {
+                let indices = format!("[{}]", indices.join(", "));
+                let help = format!("`{name}` is the index here; the tensor is `{name}{indices}`");
+                error.fixes.push(Fix::after(span, indices, &help));
+            }
+            None => error.help = Some(format!("`{name}` is the index here, not the tensor")),
+        }
     }
 
     pub(super) fn unary(&mut self, op: UnaryOp, inner: &ast::Expr, span: Span) -> Option<Expr> {

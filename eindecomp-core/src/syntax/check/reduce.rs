@@ -7,9 +7,9 @@ use super::dtype::{Flex, cast, fix, flex};
 use super::expr::StmtCx;
 use super::fixes::zero;
 use super::tree::{Aggregation, Expr, ExprKind, IndexId, RecordAgg, Reduce};
-use super::types::element_type;
-use super::walk::{mentions, named, positions};
-use crate::ein::{Agg, DType};
+use super::types::{element_type, is_const};
+use super::walk::{accessed, mentions, named, positions, sub_name};
+use crate::ein::{Agg, DType, Dim};
 use crate::syntax::ast::{self, BinaryOp, ReduceBody, UnaryOp};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::{
@@ -54,6 +54,7 @@ impl StmtCx<'_, '_> {
             return None;
         };
         self.naked(reduce, body, span)?;
+        self.divided(agg, reduce, body)?;
         let (indices, filter, value) = self.bound(reduce, &[body], |cx| cx.expr(body))?;
         self.traps(agg, (reduce, span), body, &indices)?;
         let acc = self.accumulator(reduce)?;
@@ -172,6 +173,9 @@ impl StmtCx<'_, '_> {
             return None;
         }
         let acc = self.accumulator(reduce)?;
+        if let Named::SoftmaxSum = &named {
+            self.weighted(reduce, &texts)?;
+        }
         let (agg, args, dtype) = match named {
             Named::Broken => return None,
             Named::SoftmaxSum => {
@@ -181,13 +185,9 @@ impl StmtCx<'_, '_> {
             Named::User(agg) => {
                 if let Some(acc) = &reduce.acc {
                     let text = format!("the state of `{name}` has dtypes of its own");
-                    let diag = Diag::new(Code::DtypeRule, acc.span, text);
-                    let last = reduce.indices.last();
-                    let index = last.map(|i| i.extent.as_ref().map_or(i.name.span, |d| d.span));
-                    let before = reduce.filter.as_ref().map(|f| f.span).or(index);
-                    let from = before.map_or(acc.span.start, |span| span.end);
                     let help = format!("leave out `; {acc}`");
-                    self.report(diag.fix(Fix::replace(Span::new(from, acc.span.end), "", &help)));
+                    let diag = Diag::new(Code::DtypeRule, acc.span, text);
+                    self.report(diag.fixes(without_accumulator(reduce, &help)));
                     return None;
                 }
                 let given = args.into_iter().zip(&texts).zip(&agg.args);
@@ -241,6 +241,13 @@ impl StmtCx<'_, '_> {
         if let (false, Some(acc)) = (state.is_float(), &reduce.acc) {
             let message = format!("`{SOFTMAX_SUM}` accumulates in a float, not in {state}");
             self.report(Diag::new(Code::DtypeRule, acc.span, message));
+            return None;
+        }
+        let narrowed = args.iter().find(|arg| !arg.dtype.widens_to(state));
+        if let Some((dtype, wider)) = narrowed.map(|arg| arg.dtype).zip(self.wider(reduce)) {
+            let message = format!("`{SOFTMAX_SUM}` of {dtype} would accumulate in {state}");
+            let place = reduce.acc.as_ref().map_or(reduce.agg.span, |acc| acc.span);
+            self.report(Diag::new(Code::Narrowing, place, message).fix(wider));
             return None;
         }
         let given = args.into_iter().zip(texts);
@@ -332,6 +339,14 @@ impl StmtCx<'_, '_> {
         let Some(wanted) = acc else {
             return Some((value.dtype.default_accumulator(), value.dtype, value));
         };
+        if !value.dtype.widens_to(wanted)
+            && let Some(wider) = self.wider(reduce)
+        {
+            let message = format!("`{agg}` of {} would accumulate in {wanted}", value.dtype);
+            let place = reduce.acc.as_ref().map_or(text.span, |acc| acc.span);
+            self.report(Diag::new(Code::Narrowing, place, message).fix(wider));
+            return None;
+        }
         if !value.dtype.widens_to(wanted) {
             let message = format!("this {} value would be narrowed to {wanted}", value.dtype);
             // The parentheses keep the cast from looking like one of the last factor alone.
@@ -344,6 +359,140 @@ impl StmtCx<'_, '_> {
             return None;
         }
         Some((wanted, wanted, value))
+    }
+
+    /// In a block of any dtype, an accumulator that is too narrow for one of them is better left
+    /// out: what is reduced accumulates in f32 or wider by itself.
+    fn wider(&self, reduce: &ast::Reduce) -> Option<Fix> {
+        let acc = reduce.acc.as_ref()?;
+        let help = format!("leave out `; {acc}`: floats accumulate in f32 or wider by themselves");
+        let fix = without_accumulator(reduce, &help);
+        fix.filter(|_| self.cx.is_of_any_dtype())
+    }
+
+    /// Reports a mean that is divided by the extent that it divides by already.
+    fn divided(&mut self, agg: Agg, reduce: &ast::Reduce, body: &ast::Expr) -> Option<()> {
+        if agg != Agg::MEAN {
+            return Some(());
+        }
+        let (mut product, mut held) = (body, false);
+        while let ast::ExprKind::Paren(inner) = &product.kind {
+            (product, held) = (inner, true);
+        }
+        while let ast::ExprKind::Binary(op, left, right) = &product.kind {
+            let (mut divisor, mut cast) = (&**right, false);
+            while let ast::ExprKind::Paren(inner) | ast::ExprKind::Cast(inner, _) = &divisor.kind {
+                cast |= matches!(divisor.kind, ast::ExprKind::Cast(..));
+                divisor = inner;
+            }
+            let again = *op == BinaryOp::Div && self.is_extent(divisor, reduce, body);
+            // In parentheses, a division by a number is meant.
+            if again && !(held && cast) {
+                let text = format!("this divides by `{divisor}` again, as the `{agg}` does");
+                let diag = Diag::new(Code::FactorInReduction, right.span, text);
+                let help = format!("leave out `/ {right}`");
+                let rest = Span::new(left.span.end, right.span.end);
+                self.report(diag.fix(Fix::replace(rest, "", &help)));
+                return None;
+            }
+            product = left;
+        }
+        Some(())
+    }
+
+    /// Is it the extent of an index that the reduction reduces?
+    fn is_extent(&self, e: &ast::Expr, reduce: &ast::Reduce, body: &ast::Expr) -> bool {
+        let ast::ExprKind::Name(place) = &e.kind else {
+            return false;
+        };
+        let known = || is_const(&place.path).then(|| Dim::sym(place.path.to_string()));
+        let Some(dim) = self.cx.dims.known(&place.path).or_else(known) else {
+            return false;
+        };
+        let indices = reduce.indices.iter();
+        let mut axes = indices.flat_map(|decl| self.axes_of(body, decl.name.as_str()));
+        axes.any(|axis| axis == dim)
+    }
+
+    /// The axes that an index reads by itself.
+    fn axes_of(&self, e: &ast::Expr, index: &str) -> Vec<Dim> {
+        let mut axes: Vec<Dim> = Vec::new();
+        if let Some((place, subs)) = accessed(e)
+            && let Some(t) = self.cx.type_of(place)
+        {
+            let bare = subs.iter().map(|sub| sub_name(sub) == Some(index));
+            let read = bare.zip(&t.axes).filter(|(bare, _)| *bare);
+            axes.extend(read.map(|(_, axis)| axis.clone()));
+        }
+        let children = e.children().into_iter();
+        axes.extend(children.flat_map(|e| self.axes_of(e, index)));
+        axes
+    }
+
+    /// Reports a score or a value that is the same for every reduced index.
+    fn weighted(&mut self, reduce: &ast::Reduce, texts: &[&ast::Expr]) -> Option<()> {
+        let names: Vec<&str> = reduce.indices.iter().map(|d| d.name.as_str()).collect();
+        let [score, value] = texts[..] else {
+            return Some(());
+        };
+        for (arg, other, what) in [(score, value, "score"), (value, score, "value")] {
+            let meant = matches!(arg.kind, ast::ExprKind::Paren(_) | ast::ExprKind::Lit(_));
+            if meant || names.is_empty() || mentions(arg, &names) {
+                continue;
+            }
+            let text = format!(
+                "the {what} `{arg}` does not depend on the indices that this `{SOFTMAX_SUM}` reduces"
+            );
+            let diag = Diag::new(Code::FactorInReduction, arg.span, text);
+            let read = names.iter().find_map(|name| {
+                let axes = self.axes_of(other, name);
+                self.read_along(arg, name, &axes)
+            });
+            let mean = (what == "score" && read.is_none()).then(|| {
+                let agg = ast::Reduce {
+                    agg: named_path("mean", reduce.agg.span),
+                    ..reduce.clone()
+                };
+                format!(
+                    "with equal weights it is `{} {}`",
+                    head(&agg),
+                    factor(value)
+                )
+            });
+            let shown = format!("({arg})");
+            let held = Fix::wrap(arg.span, "(", ")", &shown, "{} if it is meant");
+            let diag = diag.fixes(read).fix(held);
+            self.report(match mean {
+                Some(mean) => diag.help(mean),
+                None => diag,
+            });
+            return None;
+        }
+        Some(())
+    }
+
+    /// The index in place of the one that reads an axis of one of these extents.
+    fn read_along(&self, e: &ast::Expr, index: &str, extents: &[Dim]) -> Option<Fix> {
+        if let Some((place, subs)) = accessed(e) {
+            let t = self.cx.type_of(place)?;
+            let mut fits = subs
+                .iter()
+                .zip(&t.axes)
+                .filter(|(sub, axis)| sub_name(sub).is_some() && extents.contains(axis));
+            if let (Some((sub, _)), None) = (fits.next(), fits.next()) {
+                let put = |other: &ast::Sub| match other.span() == sub.span() {
+                    true => index.to_owned(),
+                    false => other.to_string(),
+                };
+                let shown: Vec<String> = subs.iter().map(put).collect();
+                let help = format!("did you mean `{place}[{}]`?", shown.join(", "));
+                return Some(Fix::replace(sub.span(), index, &help));
+            }
+        }
+        let children = e.children().into_iter();
+        children
+            .filter_map(|e| self.read_along(e, index, extents))
+            .next()
     }
 
     /// Adds to the error about a reduced index that is bound already: the only free index of the
@@ -461,15 +610,7 @@ impl StmtCx<'_, '_> {
         fn dtype_of(cx: &StmtCx<'_, '_>, e: &ast::Expr) -> Option<DType> {
             match &e.kind {
                 ast::ExprKind::Access { place, .. } | ast::ExprKind::Name(place) => {
-                    let var = cx.cx.lookup(place.path.as_ident()?.as_str())?;
-                    let mut ty = cx.cx.vars[var.at()].ty.clone()?;
-                    for field in &place.fields {
-                        let super::tree::Type::Struct(s) = &ty else {
-                            return None;
-                        };
-                        ty = cx.cx.items.checked.field_type(s, field.as_str())?;
-                    }
-                    ty.tensor().map(|t| t.dtype)
+                    cx.cx.type_of(place).map(|t| t.dtype)
                 }
                 ast::ExprKind::Cast(_, dtype) => DType::from_name(dtype.as_str()),
                 ast::ExprKind::Call { args, .. } => dtype_of(cx, args.first()?),
@@ -498,6 +639,37 @@ pub(super) fn head(reduce: &ast::Reduce) -> String {
         text += &format!("; {acc}");
     }
     text + "]"
+}
+
+/// A reduction without what it says of its accumulator.
+fn without_accumulator(reduce: &ast::Reduce, help: &str) -> Option<Fix> {
+    let acc = reduce.acc.as_ref()?;
+    let last = reduce.indices.last();
+    let index = last.map(|i| i.extent.as_ref().map_or(i.name.span, |d| d.span));
+    let before = reduce.filter.as_ref().map(|f| f.span).or(index)?;
+    Some(Fix::replace(Span::new(before.end, acc.span.end), "", help))
+}
+
+fn named_path(name: &str, span: Span) -> ast::Path {
+    let name = ast::Ident {
+        name: name.into(),
+        span,
+    };
+    ast::Path {
+        global: false,
+        segments: vec![name],
+        span,
+    }
+}
+
+/// As one factor of a product.
+fn factor(e: &ast::Expr) -> String {
+    match &e.kind {
+        ast::ExprKind::Access { .. } | ast::ExprKind::Call { .. } | ast::ExprKind::Name(_) => {
+            e.to_string()
+        }
+        _ => format!("({e})"),
+    }
 }
 
 /// The factors and divisors of an unparenthesised product.

@@ -53,9 +53,15 @@ impl BodyCx<'_> {
                 let reordered = self.reordered(place, &ty, &declared[at]);
                 let annotated = self.annotated(place, &ty, &declared[at]);
                 let found = std::slice::from_ref(&ty);
-                let declare = self.declare(found, ast.ret.types[at].span);
+                let transposed = self.transposed(place, &ty, &declared[at]);
+                let ranged = self.ranged.get(&place).cloned();
+                let declare = match transposed.as_ref().or(ranged.as_ref()) {
+                    None => self.declare(found, ast.ret.types[at].span),
+                    Some(_) => None,
+                };
                 let diag = diag.fixes(reordered).fixes(annotated);
-                self.errors.push(diag.fixes(declare));
+                self.errors
+                    .push(diag.fixes(transposed).fixes(ranged).fixes(declare));
             }
             if let Some(out) = &mut out {
                 out.push(var);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::body::BodyCx;
 use super::expr::StmtCx;
 use super::extents::Decl;
+use super::fixes::range;
 use super::prove::Equality;
 use super::tree::{
     Index, IndexId, LoopVar, MAX_LENGTH, ParamRole, Statement, Stmt, TensorType, Type, VarId,
@@ -182,6 +183,7 @@ impl BodyCx<'_> {
         let indices = extents::solve(self, indices, &uses, &wanted);
         let (indices, mut values) = (indices?, values?);
         self.index_extents(&indices);
+        self.note_ranges(&pat.names[0], &indices, &uses, &wanted);
         for value in &mut values {
             let meant = Some((&uses, &wanted));
             ranges::prove(self, &indices, &left, value, &accesses, meant)?;
@@ -261,6 +263,26 @@ impl BodyCx<'_> {
             exact.then(|| (index, self.facts.normal(&extent.floor_div(&product))))
         });
         open.filter(|_| axes.len() == left.len()).collect()
+    }
+
+    /// Notes the range that an index needs to have the declared extent, if it is read under
+    /// conditions alone.
+    fn note_ranges(
+        &mut self,
+        name: &Ident,
+        indices: &[Index],
+        uses: &extents::Uses,
+        wanted: &BTreeMap<IndexId, Dim>,
+    ) {
+        for (id, extent) in wanted {
+            let index = &indices[id.at()];
+            let other = !matches!(self.facts.equality(&index.extent, extent), Equality::Equal);
+            let weak = uses.bare.iter().filter(|u| u.index == *id).all(|u| u.weak);
+            if other && weak {
+                let fix = range(&index.name, index.span, &extent.to_string());
+                self.ranged.insert(name.span, fix);
+            }
+        }
     }
 
     /// What `#[whole]` and `#[split]` say.

@@ -11,8 +11,9 @@ use super::dtype::cast;
 use super::expr::StmtCx;
 use super::tree::{
     Expr, ExprKind, Index, IndexId, ParamRole, Place, Statement, Stmt, Store, StoreAxis, Sub,
-    TensorType, Type,
+    TensorType, Type, listed,
 };
+use super::walk::{self, free};
 use super::{extents, ranges};
 use crate::ein::{DType, Dim, ScalarFn, Value};
 use crate::syntax::ast::{self, CmpOp, Ident, IndexDecl, LeftIndex};
@@ -46,6 +47,12 @@ impl BodyCx<'_> {
             self.errors.extend(diag);
             return None;
         }
+        for sub in subs.iter().filter(|sub| walk::name(sub).is_none()) {
+            if let Some(diag) = self.long_offset(sub, value) {
+                self.errors.push(diag);
+                return None;
+            }
+        }
         let mut names = Vec::new();
         subs.iter()
             .for_each(|sub| self.index_names(sub, &mut names));
@@ -58,6 +65,7 @@ impl BodyCx<'_> {
         let positions: Vec<ast::Sub> = subs.iter().cloned().map(ast::Sub::Expr).collect();
         let made = cx.access(target, &positions, None, span);
         let dtype = made.as_ref().map(|m| m.dtype);
+        cx.uses.target = cx.accesses.get(&span).cloned();
         let value = cx.stored(root, value, dtype);
         let StmtCx {
             indices,
@@ -136,6 +144,11 @@ impl BodyCx<'_> {
             ast::ExprKind::Name(place) => place.as_ident().is_some(),
             _ => false,
         });
+        if var.mutable && self.scopes.len() > 1 {
+            let help =
+                "a loop carries the result of a block: make what a round does a `fn`, and call it";
+            return Some(diag.help(format!("{help}, `{root} = step({root});`")));
+        }
         Some(match names {
             true => diag.fix(Fix::before(
                 root.span,
@@ -146,6 +159,29 @@ impl BodyCx<'_> {
                 diag.help("only `#[state]` parameters are stored into; `let` makes new tensors")
             }
         })
+    }
+
+    /// The refusal of a position that names a tensor with axes, unless that is an index too.
+    fn long_offset(&mut self, e: &ast::Expr, value: &ast::Expr) -> Option<Diag> {
+        let ast::ExprKind::Name(place) = &e.kind else {
+            let arithmetic = matches!(
+                e.kind,
+                ast::ExprKind::Binary(..) | ast::ExprKind::Unary(..) | ast::ExprKind::Paren(_)
+            );
+            let mut children = e.children().into_iter().filter(|_| arithmetic);
+            return children.find_map(|e| self.long_offset(e, value));
+        };
+        let name = place.as_ident()?.as_str();
+        let t = self.type_of(place).filter(|t| !t.axes.is_empty())?;
+        if free(value).contains(&name) {
+            return None;
+        }
+        let var = self.lookup(name)?;
+        self.vars[var.at()].used = true;
+        let axes = listed(&t.axes);
+        let text = format!("the offset of a store is one number, but `{name}` has axes [{axes}]");
+        let diag = Diag::new(Code::StoreNotInjective, e.span, text);
+        Some(diag.help("an offset is an integer of rank 0: `pos: i64`"))
     }
 
     /// The names in a position that are indices.
@@ -169,7 +205,7 @@ impl BodyCx<'_> {
                     .map(|var| &self.vars[var.at()].ty);
                 let moves = known.is_some_and(|ty| match ty {
                     None => true,
-                    Some(Type::Tensor(t)) => t.axes.is_empty() && t.dtype.is_int(),
+                    Some(Type::Tensor(t)) => t.axes.is_empty(),
                     Some(_) => false,
                 });
                 let number = self.dims.named(name.as_str()).is_some();

@@ -43,6 +43,8 @@ pub(super) struct DimScope {
     pub(super) consts: BTreeMap<Arc<str>, ast::Path>,
     /// Conditions that arithmetic brings: divisors.
     pub(super) implicit: Vec<Clause>,
+    /// Parameters without axes: numbers of a run.
+    pub(super) numbers: BTreeSet<Arc<str>>,
     /// Where a dim more would be declared, and how, `{}` being its name.
     pub(super) generics: Option<(Span, &'static str)>,
 }
@@ -128,14 +130,23 @@ impl DimScope {
         if is_const(path) {
             return Some(self.constant(path));
         }
-        let text = format!("dim `{path}` is not declared");
-        let mut diag = Diag::new(Code::UndefinedName, path.span, text);
         let name = path.to_string();
+        let number = self.numbers.contains(&*name);
+        let text = match number {
+            true => format!("`{path}` is a number of a run, on which no extent depends"),
+            false => format!("dim `{path}` is not declared"),
+        };
+        let mut diag = Diag::new(Code::UndefinedName, path.span, text);
         let candidates = || self.dims.iter().chain(self.defs.keys()).map(|d| &**d);
         let upper = name.to_uppercase();
         if let Some(meant) = candidates().find(|d| **d == *upper) {
             let help = "did you mean {}? Dims are written in upper case";
             diag = diag.fix(Fix::replace(path.span, meant, help));
+        } else if number {
+            diag = diag.help(
+                "an extent is made of dims (`<dim N>`), literals and Rust consts; a number of a run \
+                 stands in values and positions, `x[i + k]`",
+            );
         } else if let Some(meant) = nearest(&name, candidates()) {
             diag = diag.fix(Fix::replace(path.span, meant, "did you mean {}?"));
         } else if let Some((place, text)) = self.generics
@@ -182,6 +193,16 @@ impl DimScope {
         let symbols = dim.symbols();
         !symbols.is_empty() && symbols.iter().all(|s| self.consts.contains_key(s))
     }
+}
+
+/// The parameters of a block that have no axes.
+pub(super) fn numbers(block: &ast::Block) -> BTreeSet<Arc<str>> {
+    let number = |ty: &ast::Type| match &ty.kind {
+        ast::TypeKind::Tensor { axes, .. } => axes.as_ref().is_none_or(|axes| axes.is_empty()),
+        _ => false,
+    };
+    let params = block.params.iter().filter(|param| number(&param.ty));
+    params.map(|param| param.name.name.clone()).collect()
 }
 
 /// A Rust const is a path, or a capitalised name.
@@ -554,6 +575,7 @@ pub(super) fn signature(
     errors: &mut Vec<Diag>,
 ) -> Option<Block> {
     let (dims, mut scope) = generic_dims(&block.head, &block.generics, errors)?;
+    scope.numbers = numbers(block);
     let mut clauses = Vec::new();
     for clause in &block.clauses {
         match &clause.kind {

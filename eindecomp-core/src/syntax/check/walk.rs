@@ -1,6 +1,6 @@
 //! Looking through expressions as written.
 
-use crate::syntax::ast::{Expr, ExprKind};
+use crate::syntax::ast::{Expr, ExprKind, Place, Sub};
 use crate::syntax::token::Span;
 
 /// The name that an expression is.
@@ -59,4 +59,32 @@ pub(super) fn free(e: &Expr) -> Vec<&str> {
         out.retain(|name| !bound(name));
     }
     out
+}
+
+/// An access as written.
+pub(super) fn accessed(e: &Expr) -> Option<(&Place, &[Sub])> {
+    match &e.kind {
+        ExprKind::Access { place, subs, .. } => Some((place, subs)),
+        _ => None,
+    }
+}
+
+/// The name that a subscript is.
+pub(super) fn sub_name(sub: &Sub) -> Option<&str> {
+    match sub {
+        Sub::Expr(e) => name(e),
+        _ => None,
+    }
+}
+
+/// Does an expression read elements of a tensor?
+pub(super) fn accesses(e: &Expr) -> bool {
+    accessed(e).is_some() || e.children().into_iter().any(accesses)
+}
+
+/// Does a reduction in an expression bind the index?
+pub(super) fn binds(e: &Expr, index: &str) -> bool {
+    let here = matches!(&e.kind, ExprKind::Reduce(reduce)
+        if reduce.indices.iter().any(|decl| decl.name.as_str() == index));
+    here || e.children().into_iter().any(|e| binds(e, index))
 }

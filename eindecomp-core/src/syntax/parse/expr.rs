@@ -289,7 +289,17 @@ impl Parser {
             None
         };
         if self.at != close {
-            return self.unexpected("`,`, `where`, `;` or `]`");
+            let diag = self.unexpected_diag("`,`, `where`, `;` or `]`");
+            let condition = self.comparison().zip(indices.last());
+            return Err(Box::new(match condition {
+                Some((_, decl)) if decl.extent.is_none() => {
+                    let name = &decl.name;
+                    let help =
+                        format!("a condition stands behind `where`: `{name} where {name} …`");
+                    diag.fix(Fix::after(name.span, format!(" where {name}"), &help))
+                }
+                _ => diag,
+            }));
         }
         self.at += 1;
         let body = self.nested(body)?;
@@ -358,7 +368,7 @@ impl Parser {
 
     fn sub(&mut self) -> Parse<Sub> {
         if self.eat("..") {
-            return Ok(Sub::Rest(self.ident("an index after `..`")?));
+            return Ok(Sub::Rest(self.rest_index()?));
         }
         if let Some(span) = self.merged() {
             self.at += 1;

@@ -249,7 +249,7 @@ impl Parser {
 
     fn left_index(&mut self) -> Parse<LeftIndex> {
         if self.eat("..") {
-            return Ok(LeftIndex::Rest(self.ident("an index after `..`")?));
+            return Ok(LeftIndex::Rest(self.rest_index()?));
         }
         if self.is_open(Delim::Paren) {
             let start = self.span();
@@ -264,13 +264,26 @@ impl Parser {
                 }
             });
         }
-        if matches!(self.peek(), Some(Tok::Literal(_))) {
-            let diag = self.unexpected_diag("an index");
-            return Err(Box::new(
-                diag.help("a `let` defines a whole tensor: name each axis"),
-            ));
+        if let Some(Tok::Literal(text)) = self.peek() {
+            let help = match &**text {
+                "1" => {
+                    "leave an axis of 1 out: a value without the index is the same for all of it"
+                }
+                _ => "a `let` defines a whole tensor: name each axis",
+            };
+            return Err(Box::new(self.unexpected_diag("an index").help(help)));
         }
         Ok(LeftIndex::Index(self.index_decl()?))
+    }
+
+    /// The index behind a `..`, which is taken; its place is that of both.
+    pub(super) fn rest_index(&mut self) -> Parse<Ident> {
+        let dots = self.buffer.span(self.at - 1);
+        let index = self.ident("an index after `..`")?;
+        Ok(Ident {
+            span: dots.join(index.span),
+            ..index
+        })
     }
 
     /// `i` or `i in N`
@@ -326,9 +339,19 @@ impl Parser {
         let ExprKind::Call { path, args } = call.kind else {
             let text = "an assignment without `let` calls a block";
             let diag = Diag::new(Code::Syntax, call.span, text);
-            return Err(Box::new(
-                diag.help(format!("`let {}…` defines a new tensor", targets[0])),
-            ));
+            let name = &targets[0];
+            // A `let` in a loop would last for one round of it.
+            return Err(Box::new(match as_name(&call) {
+                _ if self.loops > 0 => diag.help(format!(
+                    "a loop carries the result of a block: make what a round does a `fn`, and call \
+                     it, `{name} = step({name});`"
+                )),
+                Some(_) if targets.len() == 1 => {
+                    let help = format!("write `let {name} = {call};`");
+                    diag.fix(Fix::before(name.span, "let ", &help))
+                }
+                _ => diag.help(format!("`let {name}[…] = {call};` defines a new tensor")),
+            }));
         };
         Ok(StmtKind::Carry {
             targets,
@@ -380,7 +403,9 @@ impl Parser {
         };
         let end = self.buffer.partner(self.at);
         self.open(Delim::Brace)?;
+        self.loops += 1;
         let body = self.for_body(end);
+        self.loops -= 1;
         self.at = end + 1;
         Ok(StmtKind::For { vars, range, body })
     }
@@ -388,11 +413,29 @@ impl Parser {
     /// The result: a name or a tuple of names, behind which the block closes, or what stands there
     /// instead.
     fn result(&mut self, end: usize) -> Parse<Result<ResultNames, Expr>> {
+        if self.is_word("return") && self.is_name_at(self.at + 1) {
+            let text = "the last line of a block is its result, without `return`";
+            let last = match self.is_at(self.at + 2, ";") {
+                true => self.at + 2,
+                false => self.at + 1,
+            };
+            let place = self.span().join(self.buffer.span(last));
+            let name = self.peek_at(self.at + 1).map(Tok::to_string);
+            let fix = name.map(|name| Fix::replace(place, name, "write {}"));
+            let fix = fix.filter(|_| last + 1 == end);
+            return Err(Box::new(
+                Diag::new(Code::Syntax, self.span(), text).fixes(fix),
+            ));
+        }
         let value = self.expr()?;
         if self.at != end {
             if self.is(";") {
                 let text = "expected a statement: `let`, a store, an assignment or `for`";
-                return self.fail(Code::Syntax, value.span, text);
+                let diag = Diag::new(Code::Syntax, value.span, text);
+                let last = self.at + 1 == end && as_name(&value).is_some();
+                let help = "the result stands without `;`";
+                let fix = last.then(|| Fix::replace(self.span(), "", help));
+                return Err(Box::new(diag.fixes(fix)));
             }
             return self.unexpected("`;` or the end of the block");
         }

@@ -161,7 +161,7 @@ fn dtypes_filters_and_inner_aggregations() {
     let source = "fn f<dim B, dim T, dim E>(q: bf16[B,E], k: bf16[T,E], v: bf16[T], ok: bool[T]) -> (bf16[B], f32[B], f32[B]) {
         let o[b] = softmax_sum[t where ok[t]] (sum[e] q[b,e] * k[t,e], v[t]);
         let w[b] = softmax_sum[t; f32] (mean[e where e < 2] q[b,e] * k[t,e], v[t]);
-        let c[b] = 1.0 + softmax_sum[t] (max[e] q[b,e], if ok[t] { logsumexp[e] (k[t,e] as f32) } else { 0.0 });
+        let c[b] = 1.0 + softmax_sum[t] ((max[e] q[b,e]), if ok[t] { logsumexp[e] (k[t,e] as f32) } else { 0.0 });
         (o, w, c)
     }";
     let graph = graph(source, "f", &[]);

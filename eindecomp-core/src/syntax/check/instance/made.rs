@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{Choice, base, declared, expand, instance_name, told};
-use crate::syntax::ast::{self, Generic, LeftIndex, StmtKind, Sub};
+use crate::syntax::ast::{self, Generic, Ident, LeftIndex, StmtKind, Sub};
 use crate::syntax::check::body::{self, Items};
 use crate::syntax::check::tree::{Block, Checked, Warning};
 use crate::syntax::check::types::signature;
@@ -138,6 +138,21 @@ impl Items<'_> {
         let block = made.block.clone();
         self.instances.made.borrow_mut().push((name, made));
         block
+    }
+
+    /// The `..` of a block whose axes the dim of its instance is one of.
+    pub(in crate::syntax::check) fn rest_of(&self, instance: &str, dim: &str) -> Option<Arc<str>> {
+        let number = |rest: &Ident| {
+            let digits = dim.strip_prefix(rest.as_str())?;
+            digits.parse::<usize>().ok()
+        };
+        let generics = self.generic.get(base(instance))?.generics.iter();
+        let mut rests = generics.filter_map(|generic| match generic {
+            Generic::Rest(name) => Some(name),
+            _ => None,
+        });
+        let found = rests.find(|rest| number(rest).is_some())?;
+        Some(found.name.clone())
     }
 
     /// May a call make instances of the block? Not of one that calls itself.
