@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 
 use super::cluster::Hierarchy;
 use super::verify::{self, verify};
-use super::{Algorithm, Cluster, Plan, PlanOptions, Residency};
+use super::{Algorithm, Cluster, Objective, Plan, PlanOptions, Residency};
 use crate::graph::{BoundGraph, Pin};
 
 /// Version of the planner: raised whenever it makes another plan of the same key. A test compares
@@ -38,6 +38,8 @@ pub struct Key {
     pub capacity: u64,
     /// Devices on servers, and what a byte between these counts.
     pub hierarchy: Hierarchy,
+    /// What `time` reads beside these, two digits of each: `None` under other models.
+    pub machine: Option<Cluster>,
     /// Cost model with its version.
     pub model: String,
     /// How the optimum is searched.
@@ -70,6 +72,7 @@ impl Key {
             residency: options.residency,
             capacity: cluster.capacity(),
             hierarchy: cluster.hierarchy(),
+            machine: (options.objective == Objective::Time).then(|| cluster.rounded()),
             model: options.objective.model().into(),
             algorithm: match options.algorithm {
                 Algorithm::Exact => "exact",
@@ -461,6 +464,55 @@ mod tests {
         };
         assert_eq!(pinned(vec![Pin::Split("j".into(), 2)]).pins, ["%1 #1 in 2"]);
         assert_eq!(pinned(vec![Pin::Whole]).pins, ["%1 whole"]);
+    }
+
+    /// The machine is part of the key where the model reads it, in two digits.
+    #[test]
+    fn keys_hold_what_the_model_reads_of_the_cluster() {
+        let graph = ffn(4, 6, 8);
+        let key = |objective, cluster: &Cluster| {
+            let options = PlanOptions {
+                objective,
+                ..PlanOptions::default()
+            };
+            Key::new(&graph, cluster, &options)
+        };
+        let base = Cluster::dgx_a100().with_servers(2);
+        let changed = |change: &dyn Fn(&mut Cluster)| {
+            let mut cluster = base.clone();
+            change(&mut cluster);
+            let all = [Objective::Communication, Objective::Placed, Objective::Time];
+            all.map(|o| key(o, &cluster).hash() != key(o, &base).hash())
+        };
+        assert_eq!(changed(&|c| c.name = "mine".into()), [false; 3]);
+        assert_eq!(changed(&|c| c.servers = 3), [true; 3]);
+        assert_eq!(changed(&|c| c.server.device.capacity -= 1), [true; 3]);
+        // a byte between servers counts 8
+        assert_eq!(
+            changed(&|c| c.network.bandwidth = 300_000_000_000),
+            [true; 3]
+        );
+        let time_only = [false, false, true];
+        assert_eq!(
+            changed(&|c| c.server.device.rates.bf16.matmul *= 2),
+            time_only
+        );
+        assert_eq!(changed(&|c| c.server.device.overhead += 1_000), time_only);
+        assert_eq!(changed(&|c| c.server.cores = Some(8)), time_only);
+        // less than half a second digit
+        assert_eq!(
+            changed(&|c| c.server.device.rates.bf16.matmul += 1_000_000_000_000),
+            [false; 3]
+        );
+        // one server has no network
+        let one = |bandwidth| {
+            let mut one = Cluster::dgx_a100();
+            one.network.bandwidth = bandwidth;
+            key(Objective::Time, &one)
+        };
+        assert_eq!(one(1), one(2));
+        let machine = serde_json::to_string_pretty(&one(1).machine).unwrap();
+        insta::assert_snapshot!(machine);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Files: `layout` (boxes, tiles), `cluster`, `partition` (viable partition vectors), `cost/`
 //! (cost models), `search/` (exact, linearized, exhaustive), `place` (placement), `verify`,
-//! `explain`, `strategy` (names in words), `options`, `cache` (keys and entries). Without the feature
+//! `explain`, `strategy` (names in words), `timed` (plans by time), `options`, `cache` (keys and entries). Without the feature
 //! `planner` plans are read, verified and lowered, but not made.
 
 pub mod cache;
@@ -30,6 +30,8 @@ pub mod search;
 pub mod strategy;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+#[cfg(feature = "planner")]
+mod timed;
 pub mod verify;
 
 pub use cluster::{Cluster, Hierarchy};

@@ -8,6 +8,9 @@ pub enum Objective {
     Placed,
     /// Elements that move when every tile is remote (EinDecomp, arXiv 2410.02682, §5).
     Communication,
+    /// Nanoseconds without overlap, by the rates of the cluster; of the best plans the one whose
+    /// tasks end first with overlap.
+    Time,
 }
 
 impl Objective {
@@ -16,6 +19,7 @@ impl Objective {
         match self {
             Objective::Placed => "placed/1",
             Objective::Communication => "communication/1",
+            Objective::Time => "time/1",
         }
     }
 }

@@ -8,6 +8,7 @@ use super::cost::CostModel;
 use super::cost::communication::Communication;
 use super::place::{self, Placed, Search};
 use super::strategy::{Roles, Strategy};
+use super::timed::by_time;
 use super::verify::{self, verify};
 use super::{Certificate, Cluster, Layout, Plan, Residency};
 use crate::graph::{BoundGraph, NodeId};
@@ -55,7 +56,9 @@ pub enum PlanError {
 /// The decomposition and placement of `graph` over `cluster` that costs least.
 ///
 /// Under [`Objective::Placed`] every named [`Strategy`] is evaluated too, so that the plan never
-/// moves more than one of them.
+/// moves more than one of them. Under [`Objective::Time`] the certificate is of the sum without
+/// overlap; of the plans of least sum, among these the named strategies, the one is taken whose
+/// tasks end first when they are run over the cluster's resources.
 ///
 /// # Errors
 /// A cluster that breaks a rule, pins that cannot be kept, or a search that would not end.
@@ -71,7 +74,10 @@ pub fn plan(
             residency,
             ..*options
         };
-        let plan = best(graph, cluster.devices(), &options)?;
+        let plan = match options.objective {
+            Objective::Time => by_time(graph, cluster, &options)?,
+            _ => best(graph, cluster.devices(), &options)?,
+        };
         // what moves in all does not depend on which devices share a server
         let hierarchy = cluster.hierarchy();
         Ok(Plan { hierarchy, ..plan })
@@ -87,7 +93,11 @@ pub fn plan(
     }
 }
 
-fn best(graph: &BoundGraph, devices: u32, options: &PlanOptions) -> Result<Plan, PlanError> {
+pub(super) fn best(
+    graph: &BoundGraph,
+    devices: u32,
+    options: &PlanOptions,
+) -> Result<Plan, PlanError> {
     if options.objective == Objective::Communication {
         return by_vectors(graph, devices, options, &Communication);
     }
@@ -112,7 +122,7 @@ fn best(graph: &BoundGraph, devices: u32, options: &PlanOptions) -> Result<Plan,
 
 /// The partition vectors of least cost under a model that sees no more, placed so that the fewest
 /// bytes move.
-fn by_vectors(
+pub(super) fn by_vectors(
     graph: &BoundGraph,
     devices: u32,
     options: &PlanOptions,

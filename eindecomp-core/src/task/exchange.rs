@@ -100,20 +100,49 @@ pub fn traffic(
     hierarchy: impl Into<Hierarchy>,
     nodes: &[NodePlan],
 ) -> Result<Vec<Traffic>, InvalidPlan> {
+    let mut all = vec![Traffic::default(); nodes.len()];
+    for step in steps(graph, hierarchy, nodes)? {
+        all[step.vertex.at()].merge(&step.traffic);
+    }
+    Ok(all)
+}
+
+/// What moves for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The vertex that runs, or the last version of a state that goes home.
+    pub vertex: NodeId,
+    /// What it reads; the vertex itself where results go to their owners.
+    pub tensor: NodeId,
+    /// The bytes; some.
+    pub traffic: Traffic,
+}
+
+/// The same per vertex and tensor: operands that it fetches, results that go to their owners.
+///
+/// # Errors
+/// The first rule of [`structure`] that `nodes` breaks.
+pub fn steps(
+    graph: &BoundGraph,
+    hierarchy: impl Into<Hierarchy>,
+    nodes: &[NodePlan],
+) -> Result<Vec<Step>, InvalidPlan> {
     let hierarchy = hierarchy.into();
     structure(graph, hierarchy.devices(), nodes)?;
     let mut held: Held<()> = Held::new(hierarchy);
-    let mut all = Vec::with_capacity(nodes.len());
+    let mut all = Vec::new();
     for (node, _) in graph.ids() {
-        let mut here = Traffic::default();
+        let mut fetched: BTreeMap<NodeId, Traffic> = BTreeMap::new();
         let owner = nodes[node.at()].owner.as_ref();
         if let Some(join) = Join::of(graph, nodes, node) {
             let tuples = join.tuples();
             for tuple in &tuples {
                 for (operand, want) in join.reads(tuple) {
-                    held.fetch(graph, nodes, operand, tuple.device, want, &mut here);
+                    let here = fetched.entry(operand).or_default();
+                    held.fetch(graph, nodes, operand, tuple.device, want, here);
                 }
             }
+            let here = fetched.entry(node).or_default();
             for group in tuples.chunks(join.folds()) {
                 for (tile, piece) in owner
                     .iter()
@@ -131,11 +160,23 @@ pub fn traffic(
         for (tile, device) in owner.iter().flat_map(|o| o.iter(graph.shape(node))) {
             held.push(node, device, tile, ());
         }
-        all.push(here);
+        all.extend(fetched.into_iter().map(|(tensor, traffic)| Step {
+            vertex: node,
+            tensor,
+            traffic,
+        }));
     }
+    let mut home: BTreeMap<NodeId, Traffic> = BTreeMap::new();
     for (last, device, want) in homes(graph, nodes) {
-        held.fetch(graph, nodes, last, device, want, &mut all[last.at()]);
+        let here = home.entry(last).or_default();
+        held.fetch(graph, nodes, last, device, want, here);
     }
+    all.extend(home.into_iter().map(|(last, traffic)| Step {
+        vertex: last,
+        tensor: last,
+        traffic,
+    }));
+    all.retain(|step| step.traffic.total() > 0);
     Ok(all)
 }
 

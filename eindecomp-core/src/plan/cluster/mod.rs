@@ -169,11 +169,18 @@ impl Cluster {
         }
     }
 
-    /// What the model `time` sees of it: rates and bandwidths of two significant digits, no name.
+    /// What the model `time` sees of it: rates and bandwidths of two significant digits, no name, and
+    /// of a single server no network.
     pub fn rounded(&self) -> Cluster {
         let mut rounded = self.clone();
         rounded.name = String::new();
-        rounded.network = self.network.rounded();
+        rounded.network = match self.servers {
+            1 => Link {
+                latency: 0,
+                bandwidth: 1,
+            },
+            _ => self.network.rounded(),
+        };
         let server = &mut rounded.server;
         server.links = server.links.map(Link::rounded);
         server.memory_bus = server.memory_bus.map(two_digits);

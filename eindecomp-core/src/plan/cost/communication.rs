@@ -105,6 +105,64 @@ pub fn repart(graph: &BoundGraph, node: NodeId, operand: usize, from: &[u32], d:
     pairs + pieces - once
 }
 
+/// Elements that the different tiles of a vertex read of one operand, all together.
+pub(crate) fn needed(graph: &BoundGraph, node: NodeId, operand: usize, d: &[u32]) -> u128 {
+    let reads = Reads::of(graph, node, operand, d);
+    reads.sum(|axes| axes.iter().map(Read::width).product())
+}
+
+/// How many different tiles these are.
+pub(crate) fn tiles_read(graph: &BoundGraph, node: NodeId, operand: usize, d: &[u32]) -> u128 {
+    let reads = Reads::of(graph, node, operand, d);
+    let split = reads.indexed.iter().zip(d).filter(|(indexed, _)| **indexed);
+    split.map(|(_, &d)| u128::from(d)).product()
+}
+
+/// What they lack at least of it if each is where a tile of `from` parts per axis is, wherever that
+/// may be; one copy of all tiles is somewhere.
+pub(crate) fn lacking(
+    graph: &BoundGraph,
+    node: NodeId,
+    operand: usize,
+    from: &[u32],
+    d: &[u32],
+) -> u128 {
+    let Some(e) = graph.node(node).einsum() else {
+        return 0;
+    };
+    let tensor = e.operands[operand].node;
+    let extents = graph.label_extents(tensor);
+    let most = |a: &Read| {
+        let labels = graph.node(tensor).einsum().map(|e| &e.out[a.axis][..]);
+        let (first, inner) = match labels.and_then(<[LabelId]>::split_first) {
+            Some((first, rest)) => (
+                extents[first.at()],
+                rest.iter().map(|l| extents[l.at()]).product(),
+            ),
+            None => (graph.shape(tensor)[a.axis], 1),
+        };
+        (first.div_ceil(from[a.axis].max(1) as usize) * inner) as u128
+    };
+    let reads = Reads::of(graph, node, operand, d);
+    let common = |a: &Read| a.width().min(most(a));
+    let all = reads.sum(|axes| axes.iter().map(Read::width).product());
+    let held = reads.sum(|axes| axes.iter().map(common).product());
+    all.saturating_sub(held)
+}
+
+/// Bytes of partial results that change device at least, whoever folds them; 0 where nothing is
+/// folded.
+pub(crate) fn folded(graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
+    let Some(e) = graph.node(node).einsum() else {
+        return 0;
+    };
+    let reduced = e.reduce.iter().flat_map(|r| &r.labels);
+    let tuples: u128 = reduced.map(|l| u128::from(d[l.at()])).product();
+    let whole = Region::whole(graph.shape(node));
+    let bytes = |p: Part| (p.region(&whole).volume() * p.dtype.size()) as u128;
+    e.parts().into_iter().map(bytes).sum::<u128>() * tuples.saturating_sub(1)
+}
+
 /// Parts per axis of the tensor that a vertex makes under `d`.
 pub fn output_parts(e: &EinSum, d: &[u32]) -> Vec<u32> {
     let parts = |axis: &Vec<LabelId>| axis.iter().map(|l| d[l.at()]).product();

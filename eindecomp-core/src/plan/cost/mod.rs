@@ -3,6 +3,7 @@
 pub mod communication;
 pub mod limit;
 pub mod placed;
+pub mod time;
 
 use crate::graph::{BoundGraph, NodeId};
 

@@ -1,0 +1,197 @@
+//! The cost model `time`: nanoseconds of a run without overlap.
+//!
+//! Per vertex: the largest of work / rate over what computes and what is read and written, of the
+//! largest tile (of all tiles together where devices share cores or memory), and ⌈tasks / workers⌉ ·
+//! overhead. Per step that moves something (an operand that is fetched, partial results that are
+//! folded, a state that goes home): the busiest of the links, ports, network ports and memory buses
+//! that it crosses, latency + bytes / bandwidth. Rates are those of [`Cluster::rounded`], which plan
+//! keys hold.
+//!
+//! [`Time::of`] is that sum for a placement. As a [`CostModel`] of partition vectors it charges a
+//! step what it takes at least over all placements with one tuple per device: what devices lack
+//! whatever they own, spread evenly over all ports, divided by the readers of the tensor, who may
+//! share what was fetched. So the least sum over vectors bounds [`Time::of`] of every such placement.
+//! [`Time::simulate`] runs the tasks of a plan over the same resources, with overlap.
+//!
+//! Files: `work` (operations and bytes of a tile), `links` (the busiest link), `simulate`.
+
+mod links;
+mod simulate;
+mod work;
+
+use super::CostModel;
+use super::communication::{folded, lacking, needed};
+use crate::graph::{BoundGraph, NodeId, Op, Role};
+use crate::plan::layout::Region;
+use crate::plan::partition::Room;
+use crate::plan::verify::InvalidPlan;
+use crate::plan::{Cluster, Hierarchy, NodePlan, PlanError, Residency};
+use crate::task::exchange::steps;
+
+use work::Work;
+
+/// The model over one cluster, for one graph.
+#[derive(Clone, Debug)]
+pub struct Time {
+    machine: Cluster,
+    hierarchy: Hierarchy,
+    residency: Residency,
+    /// Per tensor: by how many operands it is read.
+    readers: Vec<u128>,
+    /// Per vertex: tuples of its joins.
+    tuples: Vec<u128>,
+    /// No byte arrives earlier.
+    latency: u128,
+}
+
+impl Time {
+    /// Of a cluster that keeps its rules.
+    ///
+    /// # Errors
+    /// Pins that cannot be kept.
+    pub fn new(
+        graph: &BoundGraph,
+        cluster: &Cluster,
+        residency: Residency,
+    ) -> Result<Time, PlanError> {
+        let hierarchy = cluster.hierarchy();
+        let mut readers = vec![0; graph.nodes().len()];
+        let mut tuples = Vec::new();
+        for (id, node) in graph.ids() {
+            let Some(e) = node.einsum() else {
+                tuples.push(0);
+                continue;
+            };
+            for operand in &e.operands {
+                readers[operand.node.at()] += 1;
+            }
+            let extents = graph.label_extents(id);
+            let room = Room::of_vertex(node, e, extents, hierarchy.devices())?;
+            tuples.push(u128::from(room.tuples(hierarchy.devices()).unwrap_or(1)));
+        }
+        for (_, last) in graph.states() {
+            readers[last.at()] += 1;
+        }
+        Ok(Time {
+            machine: cluster.rounded(),
+            hierarchy,
+            residency,
+            readers,
+            tuples,
+            latency: links::least_latency(cluster).into(),
+        })
+    }
+
+    /// Nanoseconds of each vertex of a placement: kernels, what they fetch, what becomes of their
+    /// results.
+    ///
+    /// # Errors
+    /// The first rule of [`structure`](crate::plan::verify::structure) that `nodes` breaks.
+    pub fn of(&self, graph: &BoundGraph, nodes: &[NodePlan]) -> Result<Vec<u128>, InvalidPlan> {
+        let moves = steps(graph, self.hierarchy, nodes)?;
+        let kernels = |(id, plan): (NodeId, &NodePlan)| {
+            let join = plan.join.as_ref();
+            join.map_or(0, |join| self.kernels(graph, id, &join.parts))
+        };
+        let ids = graph.ids().map(|(id, _)| id);
+        let mut costs: Vec<u128> = ids.zip(nodes).map(kernels).collect();
+        for step in moves {
+            costs[step.vertex.at()] += self.busiest(&step.traffic);
+        }
+        Ok(costs)
+    }
+
+    /// Nanoseconds of the kernels of a vertex under partition vector `d`.
+    fn kernels(&self, graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
+        let extents = graph.label_extents(node).iter().zip(d);
+        let largest = extents.map(|(&n, &parts)| (0, n.div_ceil(parts.max(1) as usize)));
+        let rates = &self.machine.server.device.rates;
+        let work = Work::of(graph, node, &Region(largest.collect()), rates);
+        let tuples: u128 = d.iter().map(|&d| u128::from(d)).product();
+        let device = &self.machine.server.device;
+        let on_device = tuples.div_ceil(self.hierarchy.devices().into());
+        let on_server = tuples.div_ceil(self.hierarchy.servers.into());
+        let (workers, tasks) = match self.machine.server.cores {
+            Some(cores) => (u128::from(cores), on_server),
+            None => (1, on_device),
+        };
+        let compute = (work.attoseconds * tasks).div_ceil(workers * 1_000_000_000);
+        let own = nanoseconds(work.bytes * on_device, device.memory_bandwidth);
+        let bus = self.machine.server.memory_bus;
+        let shared = bus.map_or(0, |bus| nanoseconds(work.bytes * on_server, bus));
+        let overhead = tasks.div_ceil(workers) * u128::from(device.overhead);
+        compute.max(own).max(shared) + overhead
+    }
+
+    /// At least what it takes to bring so many elements of a tensor to other devices.
+    fn least(&self, graph: &BoundGraph, tensor: NodeId, elements: u128) -> u128 {
+        let bytes = elements * graph.node(tensor).dtype.size() as u128;
+        let readers = self.readers[tensor.at()].max(1);
+        self.spread(bytes) / readers
+    }
+
+    /// Does the tensor have owners, from whom it is fetched?
+    fn owned(&self, graph: &BoundGraph, tensor: NodeId) -> bool {
+        graph.node(tensor).role() != Some(Role::Weight) || self.residency == Residency::Sharded
+    }
+}
+
+/// The least over placements, as the header says.
+impl CostModel for Time {
+    fn name(&self) -> &'static str {
+        crate::plan::Objective::Time.model()
+    }
+
+    fn unit(&self) -> &'static str {
+        "ns"
+    }
+
+    fn vertex(&self, graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
+        let Some(e) = graph.node(node).einsum() else {
+            return 0;
+        };
+        let mut cost = self.kernels(graph, node, d) + self.spread(folded(graph, node, d));
+        for (o, operand) in e.operands.iter().enumerate() {
+            let input = matches!(graph.node(operand.node).op, Op::Input(_));
+            if input && self.owned(graph, operand.node) {
+                let all = graph.elements(operand.node) as u128;
+                let copies = self.copies(node, o, d, graph);
+                let read = copies * needed(graph, node, o, d);
+                cost += self.least(graph, operand.node, read.saturating_sub(all));
+            }
+        }
+        cost
+    }
+
+    fn edge(
+        &self,
+        graph: &BoundGraph,
+        node: NodeId,
+        operand: usize,
+        from: &[u32],
+        d: &[u32],
+    ) -> u128 {
+        let Some(e) = graph.node(node).einsum() else {
+            return 0;
+        };
+        let copies = self.copies(node, operand, d, graph);
+        let elements = copies * lacking(graph, node, operand, from, d);
+        self.least(graph, e.operands[operand].node, elements)
+    }
+}
+
+impl Time {
+    /// How many tuples read the same of an operand; entries of `d` elsewhere may be anything.
+    fn copies(&self, node: NodeId, operand: usize, d: &[u32], graph: &BoundGraph) -> u128 {
+        let read = super::communication::tiles_read(graph, node, operand, d);
+        self.tuples[node.at()] / read.max(1)
+    }
+}
+
+/// How long so much takes at so much per second.
+fn nanoseconds(amount: u128, per_second: u64) -> u128 {
+    (amount * 1_000_000_000).div_ceil(per_second.max(1).into())
+}
+
+#[cfg(test)]
+mod tests;

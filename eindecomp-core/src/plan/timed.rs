@@ -1,0 +1,80 @@
+//! Plans of least time: candidates by the sum without overlap, the best of them by simulation.
+
+use super::cost::time::Time;
+use super::planner::{Algorithm, Objective, PlanError, PlanOptions, best, by_vectors, named};
+use super::strategy::Strategy;
+use super::{Certificate, Cluster, Plan};
+use crate::graph::BoundGraph;
+use crate::task::lower::lower;
+
+/// How many plans of least sum are simulated.
+const SIMULATED: usize = 4;
+
+/// The plan of least time. Candidates are the partition vectors of least time, and the plans of the
+/// other objectives and of every named strategy; all are evaluated as placed.
+///
+/// # Errors
+/// As [`plan`](super::plan).
+pub(super) fn by_time(
+    graph: &BoundGraph,
+    cluster: &Cluster,
+    options: &PlanOptions,
+) -> Result<Plan, PlanError> {
+    let (model, devices) = (
+        Time::new(graph, cluster, options.residency)?,
+        cluster.devices(),
+    );
+    let found = by_vectors(graph, devices, options, &model)?;
+    let (model_name, bound) = (found.model.clone(), found.certificate.bound);
+    let mut plans = vec![found];
+    for objective in [Objective::Placed, Objective::Communication] {
+        let options = PlanOptions {
+            objective,
+            algorithm: Algorithm::Exact,
+            ..*options
+        };
+        plans.push(best(graph, devices, &options)?);
+        if objective == Objective::Placed {
+            for strategy in Strategy::ALL {
+                plans.extend(named(graph, devices, &options, strategy)?);
+            }
+        }
+    }
+    let timed = |plan: Plan| -> Result<Plan, PlanError> {
+        let costs = model.of(graph, &plan.nodes).map_err(PlanError::Rule)?;
+        let mut nodes = plan.nodes;
+        for (node, cost) in nodes.iter_mut().zip(&costs) {
+            node.cost = *cost;
+        }
+        let certificate = Certificate {
+            cost: costs.iter().sum(),
+            bound,
+            space: "partition vectors with one tuple per device, without overlap".into(),
+        };
+        Ok(Plan {
+            hierarchy: cluster.hierarchy(),
+            model: model_name.clone(),
+            nodes,
+            certificate,
+            ..plan
+        })
+    };
+    let mut plans: Vec<Plan> = plans
+        .into_iter()
+        .map(timed)
+        .collect::<Result<_, PlanError>>()?;
+    // stable: of equal sums the earlier candidate stays first
+    plans.sort_by_key(|plan| plan.certificate.cost);
+    plans.dedup_by(|a, b| a.nodes == b.nodes);
+    plans.truncate(SIMULATED);
+    let mut fastest: Option<(u128, Plan)> = None;
+    for plan in plans {
+        let tasks = lower(graph, &plan).map_err(|e| PlanError::Rule(e.into()))?;
+        let time = model.simulate(graph, &tasks);
+        tracing::debug!(sum = %plan.certificate.cost, simulated = %time, "candidate");
+        if fastest.as_ref().is_none_or(|(least, _)| time < *least) {
+            fastest = Some((time, plan));
+        }
+    }
+    Ok(fastest.expect("there is a candidate").1)
+}
