@@ -111,6 +111,25 @@ impl Room {
     }
 }
 
+/// No partition vector keeps the pins of a vertex.
+pub(crate) fn no_room(node: &Node, e: &EinSum, extents: &[usize], devices: u32) -> PlanError {
+    let told = node.pins.iter().map(|pin| match pin {
+        Pin::Whole => "whole".to_owned(),
+        Pin::Split(name, parts) => {
+            let label = e.labels.iter().position(|l| l.name == *name);
+            match label.and_then(|label| extents.get(label)) {
+                Some(extent) => format!("`{name}` of {extent} in {parts}"),
+                None => format!("`{name}` in {parts}"),
+            }
+        }
+    });
+    PlanError::Pins {
+        tensor: node.name.clone(),
+        devices,
+        pins: told.collect::<Vec<_>>().join(", "),
+    }
+}
+
 /// An extent as a number of parts: an empty axis is one part.
 fn clip(extent: usize) -> u32 {
     u32::try_from(extent.max(1)).unwrap_or(u32::MAX)
@@ -135,10 +154,10 @@ pub fn viable(graph: &BoundGraph, node: NodeId, devices: u32) -> Result<Vec<Vec<
         most: order.iter().map(|l| room.most[l.at()]).collect(),
         exact: order.iter().map(|l| room.exact[l.at()]).collect(),
     };
-    let tuples = seen.tuples(devices).ok_or_else(|| PlanError::Pins {
-        tensor: vertex.name.clone(),
-        devices,
-    })?;
+    let extents = graph.label_extents(node);
+    let tuples = seen
+        .tuples(devices)
+        .ok_or_else(|| no_room(vertex, e, extents, devices))?;
     let mut all = Vec::new();
     seen.vectors(tuples, &mut |d| {
         let mut canonical = vec![1; d.len()];

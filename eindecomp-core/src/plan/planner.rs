@@ -33,14 +33,16 @@ pub enum PlanError {
     },
     /// No partition vector keeps the pins.
     #[error(
-        "`{tensor}` cannot be split as it is pinned on {devices} devices: an index is too small, \
-         or it cannot be split, or there are too few devices"
+        "`{tensor}` cannot be split as it is pinned on {devices} devices ({pins}): an index is too \
+         small, or it cannot be split, or there are too few devices"
     )]
     Pins {
         /// The statement's tensor.
         tensor: Arc<str>,
         /// Number of devices.
         devices: u32,
+        /// Each pinned index with its extent and its parts.
+        pins: String,
     },
     /// The plan that was found breaks a rule: a defect of the planner.
     #[error("the planner's own plan breaks a rule: {0}")]

@@ -16,7 +16,7 @@ use crate::ein::EinSum;
 use crate::ein::access::AccessMap;
 use crate::graph::{BoundGraph, Node, NodeId, Op, Role};
 use crate::plan::layout::Layout;
-use crate::plan::partition::Room;
+use crate::plan::partition::{Room, no_room};
 use crate::plan::planner::PlanError;
 use crate::plan::search::{Problem, VarId};
 use crate::plan::{NodePlan, Residency};
@@ -280,10 +280,7 @@ impl Build<'_> {
         let all = self.lists.joins(room);
         let all = all
             .filter(|l| !l.all.is_empty())
-            .ok_or_else(|| PlanError::Pins {
-                tensor: node.name.clone(),
-                devices: self.lists.devices,
-            })?;
+            .ok_or_else(|| no_room(node, e, extents, self.lists.devices))?;
         let kept: Vec<Layout> = all.all.iter().filter(|l| keep(id, l)).cloned().collect();
         self.keeps_some |= !kept.is_empty();
         if kept.is_empty() || kept.len() == all.all.len() {

@@ -109,6 +109,23 @@ pub(super) fn unify(
         let float = exprs.iter().any(|e| flex(e) == Some(Flex::Float));
         if float { DType::F32 } else { DType::I64 }
     });
+    // A fraction beside an index means that the index is a float too.
+    let fraction = exprs.iter().position(|e| flex(e) == Some(Flex::Float));
+    if let (Some(at), Some((first, _))) = (fraction, known)
+        && dtype.is_int()
+        && counts(&exprs[first])
+    {
+        let text = format!(
+            "`{}` is a float, but `{}` counts in {dtype}",
+            texts[at], texts[first]
+        );
+        let diag = Diag::new(Code::NoCommonDtype, texts[first].span, text);
+        errors.push(match texts[first].kind {
+            ast::ExprKind::Name(_) => diag.fix(cast(texts[first], DType::F32)),
+            _ => diag.help("indices and dims are integers: cast each one, `i as f32 / N as f32`"),
+        });
+        return None;
+    }
     let fixed: Vec<_> = exprs
         .iter_mut()
         .filter(|e| flex(e).is_some())
@@ -116,6 +133,17 @@ pub(super) fn unify(
         .collect();
     fixed.into_iter().collect::<Option<Vec<_>>>()?;
     Some(dtype)
+}
+
+/// Is it made of indices and dims, at least one, and literals?
+fn counts(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Index(_) | ExprKind::Dim(_) => true,
+        ExprKind::Call(_, args) => {
+            args.iter().any(counts) && args.iter().all(|e| counts(e) || flex(e).is_some())
+        }
+        _ => false,
+    }
 }
 
 fn no_common(a: &ast::Expr, x: DType, b: &ast::Expr, y: DType) -> Diag {
