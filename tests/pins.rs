@@ -28,9 +28,10 @@ fn session(devices: u32) -> Session {
 
 /// `(h, parts of its indices)` and so on of the pinned statements.
 fn parts(devices: u32) -> Vec<(String, Vec<(String, u32)>)> {
-    let dims = pinned::Dims { b: 4, d: 6, f: 8 };
-    let program = session(devices).compile(pinned::graph(), dims).unwrap();
-    let program = program.program();
+    let dims = [("B", 4), ("D", 6), ("F", 8)].map(|(name, n)| (name.into(), n));
+    let graph = pinned::graph().into_graph().unwrap();
+    let session = session(devices);
+    let program = session.compile_graph(graph, dims.into()).unwrap();
     let graph = program.graph();
     let pinned = graph.ids().filter(|(_, node)| !node.pins.is_empty());
     pinned
@@ -69,16 +70,8 @@ fn results_are_those_of_one_device() {
     let x = Array2::from_shape_fn((4, 6), |(b, d)| b as f32 * 0.5 - d as f32);
     let dims = pinned::Dims { b: 4, d: 6, f: 8 };
     let program = session(8).compile(pinned::graph(), dims).unwrap();
-    let mut program = program
-        .load(pinned::Weights {
-            w: w.clone().into(),
-        })
-        .unwrap();
-    let outputs = program
-        .run(pinned::Inputs {
-            x: x.clone().into(),
-        })
-        .unwrap();
+    let mut program = program.load(pinned::Weights { w: w.clone() }).unwrap();
+    let outputs = program.run(pinned::Inputs { x: x.clone() }).unwrap();
     let want = (&x * 2.0).dot(&w.t()).mapv(|v| v.max(0.0));
     assert_eq!(outputs.y, want);
 }

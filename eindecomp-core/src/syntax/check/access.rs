@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use super::dims::no_rest;
 use super::dtype::{Flex, cast, fix, flex, whole};
 use super::expr::{Mode, StmtCx};
 use super::extents::{Access, MergedUse, Shifted, Use};
 use super::ops::indices_in;
 use super::tree::{Expr, ExprKind, IndexId, Mixed, Read, Sub, Type, listed};
-use super::types::no_rest;
 use crate::ein::{DType, Dim, Value};
 use crate::syntax::ast::{self, Ident, Lit, Outside};
 use crate::syntax::diag::{Code, Diag, Fix};

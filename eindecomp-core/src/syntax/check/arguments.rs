@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::body::BodyCx;
+use super::dims::too_long;
 use super::dtype::{fix, flex};
 use super::fixes::index_names;
 use super::instance;
 use super::prove::Equality;
 use super::stores::overlap;
 use super::tree::{Argument, Block, ParamRole, Place, Type};
-use super::types::too_long;
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
 use crate::syntax::ast::{self, CmpOp, Ident};

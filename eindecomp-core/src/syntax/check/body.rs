@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::dims::{DimScope, numbers};
 use super::instance::{Instances, is_generic};
 use super::kernels;
 use super::prove::{Equality, Facts};
@@ -10,7 +11,7 @@ use super::tree::{
     Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, TensorType, Type,
     Var, VarId, Warning,
 };
-use super::types::{Declared, DimScope, numbers, one_more, reserved, resolve};
+use super::types::{Declared, one_more, reserved, resolve};
 use crate::ein::Dim;
 use crate::syntax::ast::{self, CmpOp, Ident, Item, RType};
 use crate::syntax::diag::{Code, Diag, Fix};

@@ -1,6 +1,7 @@
 //! Calls of blocks: which block, what its results are, and its clauses proved.
 
 use super::body::{BodyCx, Known};
+use super::dims::too_long;
 use super::expr::StmtCx;
 use super::fixes::index_names;
 use super::instance::{self, Misfit};
@@ -8,7 +9,6 @@ use super::tree::{
     Argument, Block, Call, Callee, Clause, Expr, ExprKind, ForeignCall, Origin, ParamRole, Stmt,
     TensorType, Type, VarId,
 };
-use super::types::too_long;
 use super::walk;
 use crate::ein::{Dim, ScalarFn};
 use crate::syntax::ast::{self, Ident, Pattern, RType};

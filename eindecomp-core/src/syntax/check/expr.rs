@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use super::aggs::Definition;
 use super::body::BodyCx;
+use super::dims::{is_const, no_rest};
 use super::dtype::{Flex, cast, fix, flex, store};
 use super::extents::{Decl, Uses};
 use super::ranges::Accesses;
 use super::tree::{Expr, ExprKind, IndexId, ParamRole, Place, Read, Type};
-use super::types::{element_type, is_const, no_rest};
+use super::types::element_type;
 use super::unbound::mend;
 use crate::ein::{Agg, DType, ScalarFn, Value};
 use crate::syntax::ast::{self, Ident, LeftIndex, Lit};

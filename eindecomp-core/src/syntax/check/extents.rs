@@ -5,11 +5,11 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::body::BodyCx;
+use super::dims::too_long;
 use super::fixes::{other_index, pad, range, swap, swap_both, swap_gather};
 use super::prove::{Equality, Facts};
 use super::ranges::{index_facts, poly};
 use super::tree::{Clause, Expr, Index, IndexId, Origin};
-use super::types::too_long;
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::{Code, Diag, Fix};

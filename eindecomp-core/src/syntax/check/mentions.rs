@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::types::is_const;
+use super::dims::is_const;
 use crate::ein::ScalarFn;
 use crate::syntax::ast::{
     Clause, ClauseKind, Dim, DimKind, Expr, ExprKind, ForRange, Generic, Item, LeftIndex, Path,

@@ -4,13 +4,13 @@
 //! variable it would have defined is poisoned.
 //!
 //! * `instance`: a block with `dim ..L` or `T: Float` as one block per rank and dtype;
-//! * `types`: extents as polynomials, structs, signatures; `scalars`: scalar functions;
+//! * `dims`: extents as polynomials; `types`: structs, signatures; `scalars`: scalar functions;
 //! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
 //! * `kernels`: `extern fn`;
 //! * `body`: the variables of a block; `stmts`: its statements; `stores`: those into state;
 //!   `results`: what it returns;
 //! * `calls`: blocks calling blocks; `arguments`: what they are called with;
-//! * `expr`, `ops`, `access`, `reduce`: expressions; `dtype`: their element types;
+//! * `expr`, `ops`, `access`, `reduce`: expressions; `traps`: what a reduction hardly means; `dtype`: their element types;
 //! * `aggs`: aggregations over records;
 //! * `extents`: what indices run over; `ranges`: accesses in bounds; `prove`: the facts for both;
 //! * `fixes`: changes that errors propose; `unbound`: which index is meant.
@@ -20,6 +20,7 @@ mod aggs;
 mod arguments;
 mod body;
 mod calls;
+mod dims;
 mod dtype;
 mod expr;
 mod extents;
@@ -36,6 +37,7 @@ mod results;
 mod scalars;
 mod stmts;
 mod stores;
+mod traps;
 mod tree;
 mod types;
 mod unbound;

@@ -1,4 +1,4 @@
-//! Reductions, and the three traps of writing them.
+//! Reductions: their indices, arguments and dtypes.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use super::dtype::{Flex, cast, fix, flex};
 use super::expr::StmtCx;
 use super::fixes::zero;
 use super::tree::{Aggregation, Expr, ExprKind, IndexId, RecordAgg, Reduce};
-use super::types::{element_type, is_const};
-use super::walk::{accessed, mentions, named, positions, sub_name};
-use crate::ein::{Agg, DType, Dim};
-use crate::syntax::ast::{self, BinaryOp, ReduceBody, UnaryOp};
+use super::types::element_type;
+use super::walk::{named, positions};
+use crate::ein::{Agg, DType};
+use crate::syntax::ast::{self, ReduceBody};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::{
     SOFTMAX_SUM, are, count, instead, is_known_elsewhere, nearest, nearest_agg,
@@ -370,131 +370,6 @@ impl StmtCx<'_, '_> {
         fix.filter(|_| self.cx.is_of_any_dtype())
     }
 
-    /// Reports a mean that is divided by the extent that it divides by already.
-    fn divided(&mut self, agg: Agg, reduce: &ast::Reduce, body: &ast::Expr) -> Option<()> {
-        if agg != Agg::MEAN {
-            return Some(());
-        }
-        let (mut product, mut held) = (body, false);
-        while let ast::ExprKind::Paren(inner) = &product.kind {
-            (product, held) = (inner, true);
-        }
-        while let ast::ExprKind::Binary(op, left, right) = &product.kind {
-            let (mut divisor, mut cast) = (&**right, false);
-            while let ast::ExprKind::Paren(inner) | ast::ExprKind::Cast(inner, _) = &divisor.kind {
-                cast |= matches!(divisor.kind, ast::ExprKind::Cast(..));
-                divisor = inner;
-            }
-            let again = *op == BinaryOp::Div && self.is_extent(divisor, reduce, body);
-            // In parentheses, a division by a number is meant.
-            if again && !(held && cast) {
-                let text = format!("this divides by `{divisor}` again, as the `{agg}` does");
-                let diag = Diag::new(Code::FactorInReduction, right.span, text);
-                let help = format!("leave out `/ {right}`");
-                let rest = Span::new(left.span.end, right.span.end);
-                self.report(diag.fix(Fix::replace(rest, "", &help)));
-                return None;
-            }
-            product = left;
-        }
-        Some(())
-    }
-
-    /// Is it the extent of an index that the reduction reduces?
-    fn is_extent(&self, e: &ast::Expr, reduce: &ast::Reduce, body: &ast::Expr) -> bool {
-        let ast::ExprKind::Name(place) = &e.kind else {
-            return false;
-        };
-        let known = || is_const(&place.path).then(|| Dim::sym(place.path.to_string()));
-        let Some(dim) = self.cx.dims.known(&place.path).or_else(known) else {
-            return false;
-        };
-        let indices = reduce.indices.iter();
-        let mut axes = indices.flat_map(|decl| self.axes_of(body, decl.name.as_str()));
-        axes.any(|axis| axis == dim)
-    }
-
-    /// The axes that an index reads by itself.
-    fn axes_of(&self, e: &ast::Expr, index: &str) -> Vec<Dim> {
-        let mut axes: Vec<Dim> = Vec::new();
-        if let Some((place, subs)) = accessed(e)
-            && let Some(t) = self.cx.type_of(place)
-        {
-            let bare = subs.iter().map(|sub| sub_name(sub) == Some(index));
-            let read = bare.zip(&t.axes).filter(|(bare, _)| *bare);
-            axes.extend(read.map(|(_, axis)| axis.clone()));
-        }
-        let children = e.children().into_iter();
-        axes.extend(children.flat_map(|e| self.axes_of(e, index)));
-        axes
-    }
-
-    /// Reports a score or a value that is the same for every reduced index.
-    fn weighted(&mut self, reduce: &ast::Reduce, texts: &[&ast::Expr]) -> Option<()> {
-        let names: Vec<&str> = reduce.indices.iter().map(|d| d.name.as_str()).collect();
-        let [score, value] = texts[..] else {
-            return Some(());
-        };
-        for (arg, other, what) in [(score, value, "score"), (value, score, "value")] {
-            let meant = matches!(arg.kind, ast::ExprKind::Paren(_) | ast::ExprKind::Lit(_));
-            if meant || names.is_empty() || mentions(arg, &names) {
-                continue;
-            }
-            let text = format!(
-                "the {what} `{arg}` does not depend on the indices that this `{SOFTMAX_SUM}` reduces"
-            );
-            let diag = Diag::new(Code::FactorInReduction, arg.span, text);
-            let read = names.iter().find_map(|name| {
-                let axes = self.axes_of(other, name);
-                self.read_along(arg, name, &axes)
-            });
-            let mean = (what == "score" && read.is_none()).then(|| {
-                let agg = ast::Reduce {
-                    agg: named_path("mean", reduce.agg.span),
-                    ..reduce.clone()
-                };
-                format!(
-                    "with equal weights it is `{} {}`",
-                    head(&agg),
-                    factor(value)
-                )
-            });
-            let shown = format!("({arg})");
-            let held = Fix::wrap(arg.span, "(", ")", &shown, "{} if it is meant");
-            let diag = diag.fixes(read).fix(held);
-            self.report(match mean {
-                Some(mean) => diag.help(mean),
-                None => diag,
-            });
-            return None;
-        }
-        Some(())
-    }
-
-    /// The index in place of the one that reads an axis of one of these extents.
-    fn read_along(&self, e: &ast::Expr, index: &str, extents: &[Dim]) -> Option<Fix> {
-        if let Some((place, subs)) = accessed(e) {
-            let t = self.cx.type_of(place)?;
-            let mut fits = subs
-                .iter()
-                .zip(&t.axes)
-                .filter(|(sub, axis)| sub_name(sub).is_some() && extents.contains(axis));
-            if let (Some((sub, _)), None) = (fits.next(), fits.next()) {
-                let put = |other: &ast::Sub| match other.span() == sub.span() {
-                    true => index.to_owned(),
-                    false => other.to_string(),
-                };
-                let shown: Vec<String> = subs.iter().map(put).collect();
-                let help = format!("did you mean `{place}[{}]`?", shown.join(", "));
-                return Some(Fix::replace(sub.span(), index, &help));
-            }
-        }
-        let children = e.children().into_iter();
-        children
-            .filter_map(|e| self.read_along(e, index, extents))
-            .next()
-    }
-
     /// Adds to the error about a reduced index that is bound already: the only free index of the
     /// body is the one that is meant, else another name.
     fn suggest_free(&mut self, reduce: &ast::Reduce, bodies: &[&ast::Expr]) {
@@ -519,114 +394,6 @@ impl StmtCx<'_, '_> {
             _ => {}
         }
     }
-
-    /// Reports a reduction that no parentheses hold in the body.
-    fn naked(&mut self, reduce: &ast::Reduce, body: &ast::Expr, whole: Span) -> Option<()> {
-        let mut factors = Vec::new();
-        flatten(body, &mut factors);
-        let head = head(reduce);
-        for (at, factor) in factors.iter().enumerate() {
-            if let Some((inner, span)) = naked_reduction(factor) {
-                let rebinds = |decl: &ast::IndexDecl| {
-                    reduce
-                        .indices
-                        .iter()
-                        .any(|outer| outer.name.name == decl.name.name)
-                };
-                let rebinds = inner.indices.iter().any(rebinds);
-                let text = "a reduction stands unparenthesised inside another's body";
-                let diag = Diag::new(Code::NestedReduction, span, text);
-                let outside = (at > 0).then(|| {
-                    let text = format!("({head} {}) {}", product(body, at), rest(body, at));
-                    Fix::replace(whole, text, "did you mean {}?")
-                });
-                let inside = (!rebinds).then(|| held(&head, body));
-                let once = (factors.len() == 1
-                    && rebinds
-                    && inner.agg.to_string() == reduce.agg.to_string())
-                .then(|| Fix::replace(whole, factor.to_string(), "did you mean {}?"));
-                self.report(diag.fixes(outside).fixes(inside).fixes(once));
-                return None;
-            }
-        }
-        Some(())
-    }
-
-    /// Reports a body that hardly means what it says.
-    fn traps(
-        &mut self,
-        agg: Agg,
-        (reduce, whole): (&ast::Reduce, Span),
-        body: &ast::Expr,
-        indices: &[IndexId],
-    ) -> Option<()> {
-        let mut factors = Vec::new();
-        flatten(body, &mut factors);
-        let head = head(reduce);
-        if agg != Agg::SUM && factors.len() > 1 {
-            for (at, factor) in factors.iter().enumerate() {
-                let names = reduce.indices.iter().map(|d| d.name.as_str());
-                if mentions(factor, &names.collect::<Vec<_>>()) || indices.is_empty() {
-                    continue;
-                }
-                let text =
-                    format!("`{factor}` does not depend on the indices that this `{agg}` reduces");
-                let diag = Diag::new(Code::FactorInReduction, factor.span, text);
-                // A divided first factor has no product that could stay inside.
-                let outside = match at {
-                    0 => after_first(body).map(|rest| format!("({head} {rest}) * {factor}")),
-                    _ => Some(format!("({head} {}) {}", product(body, at), rest(body, at))),
-                };
-                let outside = outside.map(|text| Fix::replace(whole, text, "did you mean {}?"));
-                self.report(diag.fixes(outside).fix(held(&head, body)));
-                return None;
-            }
-        }
-        if let Some(ast::Expr {
-            kind: ast::ExprKind::Cast(value, dtype),
-            span,
-        }) = factors.last().copied()
-            && let Some(to) = DType::from_name(dtype.as_str())
-            && self.narrows(value, to)
-        {
-            let text = format!("this narrows only `{value}` to {to}, not the result");
-            let diag = Diag::new(Code::NarrowingFactor, *span, text);
-            let body_text = match &body.kind {
-                ast::ExprKind::Binary(op, left, _) => {
-                    format!("{left} {} {value}", op.symbol())
-                }
-                _ => value.to_string(),
-            };
-            let result = format!("({head} {body_text}) as {to}");
-            let result = Fix::replace(whole, result, "did you mean {}?");
-            self.report(diag.fix(result).fix(held(&head, body)));
-            return None;
-        }
-        Some(())
-    }
-
-    /// Would a cast of this to `to` lose something? Its errors are reported already.
-    fn narrows(&mut self, value: &ast::Expr, to: DType) -> bool {
-        fn dtype_of(cx: &StmtCx<'_, '_>, e: &ast::Expr) -> Option<DType> {
-            match &e.kind {
-                ast::ExprKind::Access { place, .. } | ast::ExprKind::Name(place) => {
-                    cx.cx.type_of(place).map(|t| t.dtype)
-                }
-                ast::ExprKind::Cast(_, dtype) => DType::from_name(dtype.as_str()),
-                ast::ExprKind::Call { args, .. } => dtype_of(cx, args.first()?),
-                ast::ExprKind::Paren(inner) | ast::ExprKind::Unary(_, inner) => dtype_of(cx, inner),
-                ast::ExprKind::Binary(_, a, b) => match (dtype_of(cx, a), dtype_of(cx, b)) {
-                    (Some(a), Some(b)) => a.common(b),
-                    (a, b) => a.or(b),
-                },
-                _ => None,
-            }
-        }
-        dtype_of(self, value).is_some_and(|from| {
-            let same_kind = from.is_float() == to.is_float() && from != DType::Bool;
-            same_kind && !from.widens_to(to)
-        })
-    }
 }
 
 /// `sum[k where p; f32]`
@@ -650,78 +417,6 @@ fn without_accumulator(reduce: &ast::Reduce, help: &str) -> Option<Fix> {
     Some(Fix::replace(Span::new(before.end, acc.span.end), "", help))
 }
 
-fn named_path(name: &str, span: Span) -> ast::Path {
-    let name = ast::Ident {
-        name: name.into(),
-        span,
-    };
-    ast::Path {
-        global: false,
-        segments: vec![name],
-        span,
-    }
-}
-
-/// As one factor of a product.
-fn factor(e: &ast::Expr) -> String {
-    match &e.kind {
-        ast::ExprKind::Access { .. } | ast::ExprKind::Call { .. } | ast::ExprKind::Name(_) => {
-            e.to_string()
-        }
-        _ => format!("({e})"),
-    }
-}
-
-/// The factors and divisors of an unparenthesised product.
-fn flatten<'e>(e: &'e ast::Expr, out: &mut Vec<&'e ast::Expr>) {
-    match &e.kind {
-        ast::ExprKind::Binary(BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem, a, b) => {
-            flatten(a, out);
-            out.push(b);
-        }
-        _ => out.push(e),
-    }
-}
-
-/// The first `at` factors of a product, as written.
-fn product(e: &ast::Expr, at: usize) -> String {
-    let mut factors = Vec::new();
-    flatten(e, &mut factors);
-    let mut node = e;
-    for _ in at..factors.len() {
-        if let ast::ExprKind::Binary(_, a, _) = &node.kind {
-            node = a;
-        }
-    }
-    node.to_string()
-}
-
-/// The operators and factors from number `at` on.
-fn rest(e: &ast::Expr, at: usize) -> String {
-    let mut factors = Vec::new();
-    flatten(e, &mut factors);
-    let (mut node, mut parts) = (e, Vec::new());
-    for _ in at..factors.len() {
-        if let ast::ExprKind::Binary(op, a, b) = &node.kind {
-            parts.push(format!("{} {b}", op.symbol()));
-            node = a;
-        }
-    }
-    parts.reverse();
-    parts.join(" ")
-}
-
-/// A product without its first factor, if that is multiplied.
-fn after_first(e: &ast::Expr) -> Option<String> {
-    rest(e, 1).strip_prefix("* ").map(str::to_owned)
-}
-
-/// The body in parentheses.
-fn held(head: &str, body: &ast::Expr) -> Fix {
-    let shown = format!("{head} ({body})");
-    Fix::wrap(body.span, "(", ")", &shown, "{} if it is meant")
-}
-
 /// Another name for the one index of a reduction.
 fn another_index(reduce: &ast::Reduce) -> Option<Fix> {
     let ([decl], ReduceBody::Product(body)) = (&reduce.indices[..], &reduce.body) else {
@@ -736,14 +431,4 @@ fn another_index(reduce: &ast::Reduce) -> Option<Fix> {
     fix.edits
         .extend(uses.into_iter().map(|span| (span, fresh.clone())));
     Some(fix)
-}
-
-/// A reduction that no parentheses hold, and where it stands.
-fn naked_reduction(e: &ast::Expr) -> Option<(&ast::Reduce, Span)> {
-    match &e.kind {
-        ast::ExprKind::Reduce(reduce) => Some((reduce, e.span)),
-        ast::ExprKind::Unary(UnaryOp::Neg | UnaryOp::Not, inner)
-        | ast::ExprKind::Cast(inner, _) => naked_reduction(inner),
-        _ => None,
-    }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::dims::is_const;
 use super::types::Declared;
-use super::types::is_const;
 use crate::ein::ScalarFn;
 use crate::syntax::ast::{Expr, ExprKind, Item, Path, Program, ScalarFn as Function};
 use crate::syntax::diag::{Code, Diag, Fix};

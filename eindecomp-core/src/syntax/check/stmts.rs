@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::body::BodyCx;
+use super::dims::too_long;
 use super::expr::StmtCx;
 use super::extents::Decl;
 use super::fixes::range;
@@ -11,7 +12,7 @@ use super::prove::Equality;
 use super::tree::{
     Index, IndexId, LoopVar, MAX_LENGTH, ParamRole, Statement, Stmt, TensorType, Type, VarId,
 };
-use super::types::{element_type, extent, too_long};
+use super::types::{element_type, extent};
 use super::{extents, ranges, unbound};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::{

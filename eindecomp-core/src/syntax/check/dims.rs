@@ -1,0 +1,205 @@
+//! Extents as polynomials of dims and Rust consts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::tree::{Clause, Origin};
+use crate::ein::{DType, Dim};
+use crate::syntax::ast::{self, CmpOp, DimKind, DimOp};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::nearest;
+use crate::syntax::token::Span;
+
+/// A `..` without its dim, or where none can stand.
+pub(super) fn no_rest(span: Span, text: &str) -> Diag {
+    let name = text.trim_start_matches("..").to_uppercase();
+    let text = format!("`{text}` stands for the axes of no `dim ..{name}`");
+    Diag::new(Code::UndefinedName, span, text).help(format!(
+        "declare it, `fn …<dim ..{name}>(…)`, and write it as an axis of a tensor"
+    ))
+}
+
+/// The refusal of a polynomial that is out of all proportion.
+pub(super) fn too_long(span: Span) -> Diag {
+    let text = "the extents here multiply out to hundreds of terms";
+    Diag::new(Code::TooDeep, span, text).help("give a factor a name of its own: `dim …`")
+}
+
+/// What extents are resolved in, and what comes out beside them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DimScope {
+    /// Declared dims, and loop variables that run over numbers.
+    pub(super) dims: BTreeSet<Arc<str>>,
+    /// `where dim X = …`
+    pub(super) defs: BTreeMap<Arc<str>, Dim>,
+    /// Rust consts met so far.
+    pub(super) consts: BTreeMap<Arc<str>, ast::Path>,
+    /// Conditions that arithmetic brings: divisors.
+    pub(super) implicit: Vec<Clause>,
+    /// Parameters without axes: numbers of a run.
+    pub(super) numbers: BTreeSet<Arc<str>>,
+    /// Where a dim more would be declared, and how, `{}` being its name.
+    pub(super) generics: Option<(Span, &'static str)>,
+}
+
+impl DimScope {
+    /// An extent as a polynomial.
+    pub(super) fn dim(&mut self, dim: &ast::Dim, errors: &mut Vec<Diag>) -> Option<Dim> {
+        match &dim.kind {
+            DimKind::Int(n) => match i64::try_from(*n) {
+                Ok(n) => Some(Dim::from(n)),
+                Err(_) => {
+                    errors.push(Diag::new(
+                        Code::Literal,
+                        dim.span,
+                        "this extent is too large",
+                    ));
+                    None
+                }
+            },
+            DimKind::Name(path) => self.name(path, errors),
+            DimKind::Rest(_) => {
+                errors.push(no_rest(dim.span, &dim.to_string()));
+                None
+            }
+            DimKind::Neg(inner) => Some(-&self.dim(inner, errors)?),
+            DimKind::Paren(inner) => self.dim(inner, errors),
+            DimKind::Binary(op, left, right) => {
+                let (a, b) = (self.dim(left, errors), self.dim(right, errors));
+                let (a, b) = (a?, b?);
+                Some(match op {
+                    DimOp::Add => &a + &b,
+                    DimOp::Sub => &a - &b,
+                    DimOp::Mul => match a.try_mul(&b) {
+                        Some(product) => product,
+                        None => {
+                            errors.push(too_long(dim.span));
+                            return None;
+                        }
+                    },
+                    DimOp::Div | DimOp::Rem => {
+                        self.divisor(&b, right.span, errors)?;
+                        if *op == DimOp::Div {
+                            a.floor_div(&b)
+                        } else {
+                            a.rem(&b)
+                        }
+                    }
+                })
+            }
+        }
+    }
+
+    /// Notes that `divisor` must be at least 1.
+    pub(super) fn divisor(
+        &mut self,
+        divisor: &Dim,
+        span: Span,
+        errors: &mut Vec<Diag>,
+    ) -> Option<()> {
+        match divisor.as_const() {
+            Some(n) if n >= 1 => {}
+            Some(n) => {
+                let text = format!("a divisor must be at least 1, but this one is {n}");
+                let diag = Diag::new(Code::Extent, span, text);
+                errors.push(diag.help("integer `/` and `%` round down"));
+                return None;
+            }
+            None => self.implicit.push(Clause {
+                left: divisor.clone(),
+                cmp: CmpOp::Ge,
+                right: Dim::from(1),
+                origin: Origin::Divisor,
+                span,
+            }),
+        }
+        Some(())
+    }
+
+    fn name(&mut self, path: &ast::Path, errors: &mut Vec<Diag>) -> Option<Dim> {
+        if let Some(known) = self.known(path) {
+            return Some(known);
+        }
+        if is_const(path) {
+            return Some(self.constant(path));
+        }
+        let name = path.to_string();
+        let number = self.numbers.contains(&*name);
+        let text = match number {
+            true => format!("`{path}` is a number of a run, on which no extent depends"),
+            false => format!("dim `{path}` is not declared"),
+        };
+        let mut diag = Diag::new(Code::UndefinedName, path.span, text);
+        let candidates = || self.dims.iter().chain(self.defs.keys()).map(|d| &**d);
+        let upper = name.to_uppercase();
+        if let Some(meant) = candidates().find(|d| **d == *upper) {
+            let help = "did you mean {}? Dims are written in upper case";
+            diag = diag.fix(Fix::replace(path.span, meant, help));
+        } else if number {
+            diag = diag.help(
+                "an extent is made of dims (`<dim N>`), literals and Rust consts; a number of a run \
+                 stands in values and positions, `x[i + k]`",
+            );
+        } else if let Some(meant) = nearest(&name, candidates()) {
+            diag = diag.fix(Fix::replace(path.span, meant, "did you mean {}?"));
+        } else if let Some((place, text)) = self.generics
+            && DType::from_name(&name).is_none()
+            && (self.dims.is_empty() || name.len() > 1)
+        {
+            let help = format!("declare it, in upper case: `<dim {upper}>`");
+            let text = text.replace("{}", &upper);
+            diag = diag.fix(Fix::replace(path.span, upper, &help).and(place, text));
+        } else {
+            diag = diag.help(format!("sizes are declared as `<dim {upper}>`"));
+        }
+        errors.push(diag);
+        None
+    }
+
+    /// A declared or defined dim.
+    pub(super) fn known(&self, path: &ast::Path) -> Option<Dim> {
+        self.named(path.as_ident()?.as_str())
+    }
+
+    /// The declared or defined dim called `name`.
+    pub(super) fn named(&self, name: &str) -> Option<Dim> {
+        let symbol = || self.dims.get(name).map(|symbol| Dim::sym(symbol.clone()));
+        self.defs.get(name).cloned().or_else(symbol)
+    }
+
+    /// The symbol of a Rust const.
+    pub(super) fn constant(&mut self, path: &ast::Path) -> Dim {
+        let text: Arc<str> = path.to_string().into();
+        self.consts
+            .entry(text.clone())
+            .or_insert_with(|| path.clone());
+        Dim::sym(text)
+    }
+
+    /// Does a dim have the name?
+    pub(super) fn hides(&self, name: &str) -> bool {
+        self.dims.contains(name) || self.defs.contains_key(name)
+    }
+
+    /// Are its symbols Rust consts alone, at least one?
+    pub(super) fn only_consts(&self, dim: &Dim) -> bool {
+        let symbols = dim.symbols();
+        !symbols.is_empty() && symbols.iter().all(|s| self.consts.contains_key(s))
+    }
+}
+
+/// The parameters of a block that have no axes.
+pub(super) fn numbers(block: &ast::Block) -> BTreeSet<Arc<str>> {
+    let number = |ty: &ast::Type| match &ty.kind {
+        ast::TypeKind::Tensor { axes, .. } => axes.as_ref().is_none_or(|axes| axes.is_empty()),
+        _ => false,
+    };
+    let params = block.params.iter().filter(|param| number(&param.ty));
+    params.map(|param| param.name.name.clone()).collect()
+}
+
+/// A Rust const is a path, or a capitalised name.
+pub(super) fn is_const(path: &ast::Path) -> bool {
+    path.as_ident()
+        .is_none_or(|name| name.as_str().starts_with(|c: char| c.is_uppercase()))
+}
