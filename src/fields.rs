@@ -2,163 +2,184 @@
 
 use std::path::Path;
 
-use eindecomp_core::ein::Value;
+use eindecomp_core::ein::{Dim, Value};
 use eindecomp_core::graph::NodeId;
 use eindecomp_core::graph::from_syntax::Arg;
 use eindecomp_runtime::{Data, Element};
 use ndarray::Dimension;
 
-use crate::model::{Array, Tensors};
-use crate::source::Other;
+use crate::model::{Array, Pack, Tensors};
+use crate::source::{Other, Source};
 use crate::{Error, Graph, Tensor, WeightsFile};
 
-/// A place in a block's parameters, and what goes to or comes from the fields met on the way.
-pub struct Walker<S> {
+/// Where a walk is.
+#[derive(Default)]
+struct Place {
     /// `layers.3.w1`
     path: String,
     /// The array indices in the path, outermost first.
     indices: Vec<usize>,
-    store: S,
+    /// How long the arrays of the field are, outermost first; for those that are not entered yet.
+    lengths: Vec<usize>,
 }
 
-/// Arrays → tensors.
-pub type Packer<'a> = Walker<&'a mut Tensors>;
-/// A file, or tensors → arrays.
-pub type Reader = Walker<Stored>;
-/// Handles and host values → the arguments of a block.
-pub type Args<'g> = Walker<Arguments<'g>>;
+/// What walks over values, with the place where it is.
+trait Walk: Sized {
+    fn place(&mut self) -> &mut Place;
 
-impl<S> Walker<S> {
-    fn over(store: S) -> Walker<S> {
+    /// Goes into a field.
+    fn enter<R>(&mut self, name: &str, lengths: &[usize], one: impl FnOnce(&mut Self) -> R) -> R {
+        let place = self.place();
+        let before = place.path.len();
+        if before > 0 {
+            place.path.push('.');
+        }
+        place.path.push_str(name);
+        let outside = std::mem::replace(&mut place.lengths, lengths.to_vec());
+        let result = one(self);
+        let place = self.place();
+        place.path.truncate(before);
+        place.lengths = outside;
+        result
+    }
+
+    /// Goes into each element of an array.
+    fn elements<T, R>(
+        &mut self,
+        values: impl Iterator<Item = T>,
+        mut one: impl FnMut(&mut Self, T) -> R,
+    ) -> Vec<R> {
+        let lengths = self.place().lengths.get(1..).unwrap_or_default().to_vec();
+        let mut results = Vec::new();
+        for (index, value) in values.enumerate() {
+            self.place().indices.push(index);
+            let result = self.enter(&index.to_string(), &lengths, |walk| one(walk, value));
+            self.place().indices.pop();
+            results.push(result);
+        }
+        results
+    }
+}
+
+/// Moves arrays to tensors, or from tensors or a file, by the paths of their fields.
+pub struct Walker {
+    place: Place,
+    /// The field's name in a file, if that is not its path: `{}`s are array indices.
+    template: Option<&'static str>,
+    store: Store,
+}
+
+enum Store {
+    /// Arrays go here.
+    Into(Tensors),
+    /// Arrays come from here, with the first that was missing or unfit.
+    From(Tensors, Option<Error>),
+    /// Arrays come from here, by the names in it.
+    File(WeightsFile),
+}
+
+impl Walk for Walker {
+    fn place(&mut self) -> &mut Place {
+        &mut self.place
+    }
+}
+
+impl Walker {
+    fn over(store: Store) -> Walker {
         Walker {
-            path: String::new(),
-            indices: Vec::new(),
+            place: Place::default(),
+            template: None,
             store,
         }
     }
 
-    /// Walks into a field.
-    pub fn field<T, R>(&mut self, name: &str, value: T, one: impl FnOnce(&mut Self, T) -> R) -> R {
-        let before = self.path.len();
-        if before > 0 {
-            self.path.push('.');
-        }
-        self.path.push_str(name);
-        let result = one(self, value);
-        self.path.truncate(before);
-        result
+    /// One field.
+    pub fn field(&mut self, name: &str, value: &mut impl Pack) {
+        self.field_of(name, value, None, &[]);
     }
 
-    /// Walks into an element of an array.
-    fn element<T, R>(&mut self, index: usize, value: T, one: impl FnOnce(&mut Self, T) -> R) -> R {
-        self.indices.push(index);
-        let result = self.field(&index.to_string(), value, one);
-        self.indices.pop();
-        result
-    }
-}
-
-/// What arrays are read from.
-pub enum Stored {
-    /// A file, by the names in it.
-    File(WeightsFile),
-    /// Tensors by path, and the first that was missing or unfit.
-    Tensors(Tensors, Option<Error>),
-}
-
-impl Stored {
-    fn take<D: Element, const RANK: usize>(&mut self, path: &str, name: &str) -> Array<D, RANK>
-    where
-        ndarray::Dim<[usize; RANK]>: Dimension,
-    {
-        match self {
-            Stored::File(file) => file.take(name),
-            Stored::Tensors(tensors, first) => tensors.take(path).unwrap_or_else(|error| {
-                first.get_or_insert(error);
-                ndarray::Array::default(ndarray::Dim::<[usize; RANK]>::default())
-            }),
-        }
-    }
-}
-
-/// A struct of arrays.
-pub trait Fields {
-    /// The struct as other programs see it.
-    const STRUCT: Other;
-    /// The handles on its tensors.
-    type Handles<'g>: Handles<'g> + Copy;
-    /// Moves every array into the tensors.
-    fn pack(self, packer: &mut Packer<'_>);
-    /// Takes every array from the file or tensors.
-    fn take(reader: &mut Reader) -> Self;
-}
-
-impl<'a> Packer<'a> {
-    /// Fills `tensors`.
-    pub fn new(tensors: &'a mut Tensors) -> Packer<'a> {
-        Walker::over(tensors)
+    /// One field that has a name in files, or arrays of so many values.
+    pub fn field_of(
+        &mut self,
+        name: &str,
+        value: &mut impl Pack,
+        template: Option<&'static str>,
+        lengths: &[usize],
+    ) {
+        let outside = std::mem::replace(&mut self.template, template);
+        self.enter(name, lengths, |walker| value.walk(walker));
+        self.template = outside;
     }
 
     /// One array.
-    pub fn tensor<D: Element, R: Dimension>(&mut self, array: ndarray::Array<D, R>) {
-        self.store.put(self.path.as_str(), array);
+    pub(crate) fn array<D: Element, const RANK: usize>(&mut self, array: &mut Array<D, RANK>)
+    where
+        ndarray::Dim<[usize; RANK]>: Dimension,
+    {
+        let path = &self.place.path;
+        match &mut self.store {
+            Store::Into(tensors) => tensors.put(path, std::mem::take(array)),
+            Store::From(tensors, first) => match tensors.take(path) {
+                Ok(found) => *array = found,
+                Err(error) => _ = first.get_or_insert(error),
+            },
+            Store::File(file) => {
+                *array = match self.template {
+                    Some(template) => file.take(&filled(template, &self.place.indices)),
+                    None => file.take(path),
+                }
+            }
+        }
     }
 
-    /// An array of values.
-    pub fn each<T>(&mut self, values: Vec<T>, mut one: impl FnMut(&mut Self, T)) {
-        for (index, value) in values.into_iter().enumerate() {
-            self.element(index, value, &mut one);
+    /// The values of one array: where values are read, as many as it is declared to have.
+    pub(crate) fn each<T: Pack + Default>(&mut self, values: &mut Vec<T>) {
+        if !matches!(self.store, Store::Into(_)) {
+            let length = self.place.lengths.first().copied().unwrap_or_default();
+            *values = std::iter::repeat_with(T::default).take(length).collect();
         }
+        self.elements(values.iter_mut(), |walker, value| value.walk(walker));
     }
 }
 
-impl Reader {
-    /// Reads a safetensors file.
-    ///
-    /// # Errors
-    /// As [`WeightsFile::open`].
-    pub fn open(path: impl AsRef<Path>) -> Result<Reader, Error> {
-        WeightsFile::open(path).map(|file| Walker::over(Stored::File(file)))
+/// Moves every array of `values` into `tensors`.
+pub fn pack(mut values: impl Pack, tensors: &mut Tensors) {
+    let mut walker = Walker::over(Store::Into(std::mem::take(tensors)));
+    values.walk(&mut walker);
+    if let Store::Into(filled) = walker.store {
+        *tensors = filled;
     }
+}
 
-    /// Reads `tensors`.
-    pub fn of(tensors: &mut Tensors) -> Reader {
-        Walker::over(Stored::Tensors(std::mem::take(tensors), None))
+/// Takes every array out of `tensors`.
+///
+/// # Errors
+/// That of the first that is missing or unfit.
+pub fn unpack<T: Pack + Default>(tensors: &mut Tensors) -> Result<T, Error> {
+    let mut walker = Walker::over(Store::From(std::mem::take(tensors), None));
+    let mut values = T::default();
+    values.walk(&mut walker);
+    if let Store::From(left, Some(error)) = walker.store {
+        *tensors = left;
+        return Err(error);
     }
-
-    /// The tensor called as its path.
-    pub fn tensor<D: Element, const RANK: usize>(&mut self) -> Array<D, RANK>
-    where
-        ndarray::Dim<[usize; RANK]>: Dimension,
-    {
-        self.store.take(&self.path, &self.path)
+    if let Store::From(left, None) = walker.store {
+        *tensors = left;
     }
+    Ok(values)
+}
 
-    /// The tensor called `template`, whose `{}`s are array indices, outermost first.
-    pub fn named<D: Element, const RANK: usize>(&mut self, template: &str) -> Array<D, RANK>
-    where
-        ndarray::Dim<[usize; RANK]>: Dimension,
-    {
-        let name = filled(template, &self.indices);
-        self.store.take(&self.path, &name)
-    }
-
-    /// An array of values.
-    pub fn each<T>(&mut self, len: usize, mut one: impl FnMut(&mut Self) -> T) -> Vec<T> {
-        (0..len)
-            .map(|index| self.element(index, (), |reader, ()| one(reader)))
-            .collect()
-    }
-
-    /// `weights`, unless some tensor was missing or unfit.
-    ///
-    /// # Errors
-    /// [`Error::Weights`] with all of them; of tensors, the first.
-    pub fn finish<W>(self, weights: W) -> Result<W, Error> {
-        match self.store {
-            Stored::File(file) => file.finish(weights),
-            Stored::Tensors(_, first) => first.map_or(Ok(weights), Err),
-        }
+/// Reads every array from a safetensors file.
+///
+/// # Errors
+/// As [`WeightsFile::open`]; or all that are missing or unfit.
+pub fn from_safetensors<T: Pack + Default>(path: impl AsRef<Path>) -> Result<T, Error> {
+    let mut walker = Walker::over(Store::File(WeightsFile::open(path)?));
+    let mut values = T::default();
+    values.walk(&mut walker);
+    match walker.store {
+        Store::File(file) => file.finish(values),
+        _ => Ok(values),
     }
 }
 
@@ -169,67 +190,137 @@ fn filled(template: &str, indices: &[usize]) -> String {
     })
 }
 
-/// What becomes known of a block's arguments.
-pub struct Arguments<'g> {
-    pub(crate) graph: &'g Graph,
-    /// Some argument is the result of a mistake.
-    pub(crate) poisoned: bool,
-    /// What is wrong with the arguments.
-    pub(crate) errors: Vec<String>,
+/// A struct of arrays.
+pub trait Fields: Pack {
+    /// The struct as other programs see it.
+    const STRUCT: Other;
+    /// The handles on its tensors.
+    type Handles<'g>: Handles<'g>;
 }
 
-/// A struct of handles.
-pub trait Handles<'g> {
+/// The arguments of a block, and what is wrong with them.
+pub struct Args<'g> {
+    place: Place,
+    graph: &'g Graph,
+    given: Vec<Arg>,
+    dims: Vec<(&'static str, Dim)>,
+    /// Some argument is the result of a mistake.
+    poisoned: bool,
+    errors: Vec<String>,
+}
+
+impl Walk for Args<'_> {
+    fn place(&mut self) -> &mut Place {
+        &mut self.place
+    }
+}
+
+/// An argument of a block: a handle, a struct of handles, or a slice of them.
+pub trait Handles<'g>: Copy {
     /// As an argument.
     fn give(self, args: &mut Args<'g>) -> Arg;
+}
+
+impl<'g, D, const RANK: usize> Handles<'g> for Tensor<'g, D, RANK> {
+    fn give(self, args: &mut Args<'g>) -> Arg {
+        if !std::ptr::eq(self.graph(), args.graph) {
+            let text = format!("argument `{}` belongs to another graph", args.place.path);
+            args.errors.push(text);
+        }
+        args.poisoned |= self.node().is_none();
+        // A call with a poisoned argument ends before it looks at the arguments.
+        Arg::Tensor(self.node().unwrap_or(NodeId(0)))
+    }
+}
+
+impl<'g, T: Handles<'g>> Handles<'g> for &[T] {
+    fn give(self, args: &mut Args<'g>) -> Arg {
+        let length = args.place.lengths.first().copied().unwrap_or_default();
+        if self.len() != length {
+            let (path, given) = (&args.place.path, self.len());
+            let text = format!("argument `{path}` has {given} elements, not {length}");
+            args.errors.push(text);
+        }
+        Arg::Array(args.elements(self.iter(), |args, value| value.give(args)))
+    }
 }
 
 impl<'g> Args<'g> {
     /// For a call that appends to `graph`.
     pub fn new(graph: &'g Graph) -> Args<'g> {
-        Walker::over(Arguments {
+        Args {
+            place: Place::default(),
             graph,
+            given: Vec::new(),
+            dims: Vec::new(),
             poisoned: false,
             errors: Vec::new(),
-        })
-    }
-
-    /// One tensor.
-    pub fn tensor<D, const RANK: usize>(&mut self, tensor: Tensor<'g, D, RANK>) -> Arg {
-        if !std::ptr::eq(tensor.graph(), self.store.graph) {
-            let text = format!("argument `{}` belongs to another graph", self.path);
-            self.store.errors.push(text);
         }
-        self.store.poisoned |= tensor.node().is_none();
-        // A call with a poisoned argument ends before it looks at the arguments.
-        Arg::Tensor(tensor.node().unwrap_or(NodeId(0)))
     }
 
-    /// An array of values that is declared to have `len`.
-    pub fn each<T: Copy>(
-        &mut self,
-        len: usize,
-        values: &[T],
-        mut one: impl FnMut(&mut Self, T) -> Arg,
-    ) -> Arg {
-        if values.len() != len {
-            let text = format!(
-                "argument `{}` has {} elements, not {len}",
-                self.path,
-                values.len()
-            );
-            self.store.errors.push(text);
+    /// A field of a struct.
+    pub fn field(&mut self, name: &str, value: impl Handles<'g>) -> Arg {
+        self.enter(name, &[], |args| value.give(args))
+    }
+
+    /// A field of a struct, with arrays of so many values.
+    pub fn field_of(&mut self, name: &str, value: impl Handles<'g>, lengths: &[usize]) -> Arg {
+        self.enter(name, lengths, |args| value.give(args))
+    }
+
+    /// The next argument.
+    pub fn give(&mut self, name: &str, value: impl Handles<'g>) -> &mut Self {
+        self.give_of(name, value, &[])
+    }
+
+    /// The next argument, with arrays of so many values.
+    pub fn give_of(&mut self, name: &str, value: impl Handles<'g>, lengths: &[usize]) -> &mut Self {
+        let arg = self.field_of(name, value, lengths);
+        self.given.push(arg);
+        self
+    }
+
+    /// The next argument, a host value.
+    pub fn value(&mut self, value: impl Element) -> &mut Self {
+        self.given.push(Arg::Value(host(value)));
+        self
+    }
+
+    /// A dim that no argument determines.
+    pub fn dim(&mut self, name: &'static str, value: impl Into<Dim>) -> &mut Self {
+        self.dims.push((name, value.into()));
+        self
+    }
+
+    /// Appends `block` and gives its results. Mistakes are recorded at the caller's place; then, as
+    /// after an earlier one, there are no results.
+    #[track_caller]
+    pub fn call(&mut self, source: &Source, block: &str) -> Results<'g> {
+        let nodes = match (self.poisoned, self.errors.is_empty()) {
+            (true, true) => None,
+            _ => self.graph.build(|builder| match self.errors.is_empty() {
+                true => source.append_call(block, builder, &self.given, &self.dims),
+                false => Err(std::mem::take(&mut self.errors)),
+            }),
+        };
+        Results {
+            graph: self.graph,
+            nodes: nodes.unwrap_or_default().into_iter(),
         }
-        let values = values.iter().enumerate();
-        Arg::Array(
-            values
-                .map(|(index, &value)| self.element(index, value, &mut one))
-                .collect(),
-        )
     }
+}
 
-    pub(crate) fn finish(self) -> Arguments<'g> {
-        self.store
+/// The results of a call.
+pub struct Results<'g> {
+    graph: &'g Graph,
+    nodes: std::vec::IntoIter<NodeId>,
+}
+
+impl<'g> Results<'g> {
+    /// The next one.
+    #[track_caller]
+    pub fn take<D, const RANK: usize>(&mut self) -> Tensor<'g, D, RANK> {
+        Tensor::new(self.graph, self.nodes.next())
     }
 }
 
@@ -263,18 +354,29 @@ mod tests {
     #[test]
     fn paths_name_fields_and_elements() {
         let mut tensors = Tensors::new();
-        let mut packer = Packer::new(&mut tensors);
-        let arrays = vec![ndarray::arr1(&[1.0f32]), ndarray::arr1(&[2.0])];
-        packer.field("layers", arrays, |packer, arrays| {
-            packer.each(arrays, |packer, array| {
-                packer.field("w", array, |p, a| p.tensor(a))
-            });
-        });
-        packer.field("x", ndarray::arr0(3u8), |packer, array| {
-            packer.tensor(array)
-        });
+        #[derive(Default)]
+        struct Layer(Array<f32, 1>);
+        impl Pack for Layer {
+            fn walk(&mut self, walker: &mut Walker) {
+                walker.field("w", &mut self.0);
+            }
+        }
+        #[derive(Default)]
+        struct All(Vec<Layer>, Array<u8, 0>);
+        impl Pack for All {
+            fn walk(&mut self, walker: &mut Walker) {
+                walker.field_of("layers", &mut self.0, None, &[2]);
+                walker.field("x", &mut self.1);
+            }
+        }
+        let layers = [1.0, 2.0].map(|x| Layer(ndarray::arr1(&[x])));
+        pack(All(layers.into(), ndarray::arr0(3)), &mut tensors);
         let names: Vec<_> = tensors.as_map().keys().collect();
         assert_eq!(names, ["layers.0.w", "layers.1.w", "x"]);
+        tensors.put("other", ndarray::arr0(0u8));
+        let All(layers, x) = unpack(&mut tensors).unwrap();
+        assert_eq!((layers.len(), layers[1].0[0], x[()]), (2, 2.0, 3));
+        assert_eq!(tensors.as_map().len(), 1, "what is no field stays");
     }
 
     #[test]
@@ -282,11 +384,8 @@ mod tests {
         let (one, two) = (Graph::new(), Graph::new());
         let x = two.input::<f32, 0>("x", []);
         let mut args = Args::new(&one);
-        args.field("x", x, |args, x| args.tensor(x));
-        args.field("l", &[x][..], |args, l| {
-            args.each(2, l, |args, x| args.tensor(x))
-        });
-        let errors = args.finish().errors;
+        args.give("x", x).give_of("l", &[x][..], &[2]);
+        let errors = args.errors;
         assert_eq!(errors[0], "argument `x` belongs to another graph");
         assert_eq!(errors[1], "argument `l` has 1 elements, not 2");
     }

@@ -3,6 +3,7 @@
 
 mod bucket;
 mod cache;
+mod dims;
 mod element;
 mod error;
 pub mod errors;
@@ -35,7 +36,7 @@ pub use element::{Float, Int};
 pub use error::{Error, ShapeError};
 pub use half;
 pub use handle::{CompositionError, CompositionErrors, Graph, Tensor};
-pub use model::{Array, Dims, Model, ModelGraph, NoState, Pack, Tensors, Unpack};
+pub use model::{Array, Dims, Empty, Model, ModelGraph, Pack, Tensors, Unpack};
 pub use ndarray;
 pub use program::{CompileReport, Compiled, Program};
 pub use session::{Session, SessionBuilder, SessionError};
@@ -65,9 +66,11 @@ macro_rules! include_plans {
 /// What the items that `ein!` makes stand on; no part of the interface.
 #[doc(hidden)]
 pub mod __private {
-    pub use crate::fields::{Args, Fields, Handles, Packer, Reader, host};
+    pub use crate::__ein_dims as dims;
+    pub use crate::dims::show;
+    pub use crate::fields::{Args, Fields, Handles, Walker, from_safetensors, host};
     pub use crate::message::{Message, error};
-    pub use crate::source::{Other, Source, instance};
+    pub use crate::source::{Other, Source, graph};
     pub use eindecomp_core::graph::from_syntax::Arg;
     pub use eindecomp_macros::{ein, include_plans, link};
     pub use eindecomp_runtime::Element;

@@ -8,11 +8,13 @@ use eindecomp_runtime::{Element, Tensor};
 use ndarray::Dimension;
 
 use crate::Error;
+use crate::fields::{self, Walker};
 
 /// An array of `RANK` axes in and out of models: [`ndarray::Array`].
 pub type Array<D, const RANK: usize> = ndarray::Array<D, ndarray::Dim<[usize; RANK]>>;
 
-/// A block as a program: the types of what it takes and gives.
+/// A block as a program: the types of what it takes and gives. A part without a field is
+/// [`Empty`].
 pub trait Model {
     /// A field per `dim`.
     type Dims: Dims;
@@ -20,24 +22,24 @@ pub trait Model {
     type Inputs: Pack;
     /// A field per `#[weight]` parameter.
     type Weights: Pack;
-    /// A field per `#[state]` parameter; [`NoState`] if there is none.
-    type State: Pack + Unpack;
+    /// A field per `#[state]` parameter.
+    type State: Unpack;
     /// A field per result.
     type Outputs: Unpack;
 }
 
-/// The state of a block without any.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NoState;
+/// Dims, inputs, weights or state of a block that has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Empty {}
 
-impl Pack for NoState {
-    fn pack(self, _: &mut Tensors) {}
+impl Dims for Empty {
+    fn values(&self) -> Vec<(&'static str, usize)> {
+        Vec::new()
+    }
 }
 
-impl Unpack for NoState {
-    fn unpack(_: &mut Tensors) -> Result<NoState, Error> {
-        Ok(NoState)
-    }
+impl Pack for Empty {
+    fn walk(&mut self, _: &mut Walker) {}
 }
 
 /// Values of a block's dims.
@@ -46,19 +48,47 @@ pub trait Dims {
     fn values(&self) -> Vec<(&'static str, usize)>;
 }
 
-/// Typed arrays → tensors by parameter path.
+/// Typed arrays ↔ tensors by parameter path or result name.
 pub trait Pack {
+    /// Hands every array to `walker`.
+    #[doc(hidden)]
+    fn walk(&mut self, walker: &mut Walker);
+
     /// Moves every array into `tensors`.
-    fn pack(self, tensors: &mut Tensors);
+    fn pack(self, tensors: &mut Tensors)
+    where
+        Self: Sized,
+    {
+        fields::pack(self, tensors);
+    }
 }
 
 /// Tensors → typed arrays.
-pub trait Unpack: Sized {
+pub trait Unpack: Pack + Default {
     /// Takes every array out of `tensors`.
     ///
     /// # Errors
     /// A result that is missing or of another rank or element type.
-    fn unpack(tensors: &mut Tensors) -> Result<Self, Error>;
+    fn unpack(tensors: &mut Tensors) -> Result<Self, Error> {
+        fields::unpack(tensors)
+    }
+}
+
+impl<T: Pack + Default> Unpack for T {}
+
+impl<D: Element, const RANK: usize> Pack for Array<D, RANK>
+where
+    ndarray::Dim<[usize; RANK]>: Dimension,
+{
+    fn walk(&mut self, walker: &mut Walker) {
+        walker.array(self);
+    }
+}
+
+impl<T: Pack + Default> Pack for Vec<T> {
+    fn walk(&mut self, walker: &mut Walker) {
+        walker.each(self);
+    }
 }
 
 /// Tensors by parameter path (`layers.3.w1`) or result name.

@@ -361,10 +361,7 @@ impl<M: Model> Compiled<M> {
     ///
     /// # Errors
     /// As [`Program::run_into`].
-    pub fn run_into(&mut self, inputs: M::Inputs, outputs: &mut M::Outputs) -> Result<(), Error>
-    where
-        M::Outputs: Pack + Default,
-    {
+    pub fn run_into(&mut self, inputs: M::Inputs, outputs: &mut M::Outputs) -> Result<(), Error> {
         let mut tensors = Tensors::new();
         inputs.pack(&mut tensors);
         let mut results = Tensors::new();

@@ -15,7 +15,6 @@ use eindecomp_core::syntax::check::{Checked, ForeignCall, Others, Signature, che
 use eindecomp_core::syntax::{Diag, parse_text};
 
 use crate::Error;
-use crate::fields::{Args, Arguments};
 use crate::model::{Model, ModelGraph};
 
 /// A program: its text, the values of the Rust consts in it, the functions of its kernels, and what
@@ -128,7 +127,7 @@ impl Source {
     }
 
     /// The graph of a block as a program by itself.
-    pub fn graph<M: Model>(&self, block: &str, hosts: &[(&str, Value)]) -> ModelGraph<M> {
+    fn graph<M: Model>(&self, block: &str, hosts: &[(&str, Value)]) -> ModelGraph<M> {
         let hosts = hosts
             .iter()
             .map(|&(name, value)| (name.into(), value))
@@ -158,29 +157,15 @@ impl Source {
     }
 
     /// Appends a block to the graph of its arguments and gives its results; `dims` are those that
-    /// the arguments do not determine. Mistakes are recorded at the caller's place; then, as after an earlier one, there are no results.
-    #[track_caller]
-    pub fn call<const N: usize>(
+    /// the arguments do not determine.
+    pub(crate) fn append_call(
         &self,
         block: &str,
-        context: Args<'_>,
+        builder: &mut GraphBuilder,
         args: &[Arg],
         dims: &[(&str, Dim)],
-    ) -> [Option<NodeId>; N] {
-        let Arguments {
-            graph,
-            poisoned,
-            errors,
-        } = context.finish();
-        if poisoned && errors.is_empty() {
-            return [None; N];
-        }
-        let results = graph.build(|builder| match errors.is_empty() {
-            true => self.append(block, "", Stack::new(), builder, args, dims),
-            false => Err(errors),
-        });
-        let mut results = results.into_iter().flatten();
-        std::array::from_fn(|_| results.next())
+    ) -> Result<Vec<NodeId>, Vec<String>> {
+        self.append(block, "", Stack::new(), builder, args, dims)
     }
 
     /// Appends a block; `stack` holds those that it is called by.
@@ -245,10 +230,13 @@ impl Foreign for Calls<'_> {
     }
 }
 
-/// The name of the instance of `block` for these dtypes.
-pub fn instance(block: &str, dtypes: &[DType]) -> String {
+/// The graph of a block as a program by itself; of one with dtype variables, that of an instance.
+pub fn graph<M: Model>(block: Other, dtypes: &[DType], hosts: &[(&str, Value)]) -> ModelGraph<M> {
     let dtypes = dtypes.iter().map(|dtype| format!("/{dtype}"));
-    std::iter::once(block.to_owned()).chain(dtypes).collect()
+    let instance: String = std::iter::once(block.name.to_owned())
+        .chain(dtypes)
+        .collect();
+    (block.source)().graph(&instance, hosts)
 }
 
 fn texts(errors: Vec<LowerError>) -> Vec<String> {

@@ -4,6 +4,9 @@
 //! emitted all the same: nothing that uses them fails in turn.
 
 mod block;
+mod function;
+mod program;
+mod seen;
 mod structure;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +30,7 @@ struct Context<'a> {
     /// Some block of the program calls itself.
     recursive: bool,
     structs: Structs<'a>,
-    /// The static that holds the program.
+    /// The function that gives the program.
     program: Ident,
 }
 
@@ -80,7 +83,7 @@ pub fn expand(
     quote!(#program #items)
 }
 
-/// The static that holds the program's text, the values of the Rust consts in it, and what it
+/// The function that gives the program: its text, the values of the Rust consts in it, and what it
 /// uses of other programs.
 fn holder(cx: &Context) -> TokenStream {
     let (name, e) = (&cx.program, cx.source.krate());
@@ -101,9 +104,12 @@ fn holder(cx: &Context) -> TokenStream {
     });
     quote! {
         #[doc(hidden)]
-        #[allow(dead_code, non_upper_case_globals)]
-        static #name: #e::__private::Source =
-            #e::__private::Source::new(#text, &[#(#consts),*], &[#(#kernels),*], #others);
+        #[allow(dead_code, non_snake_case)]
+        fn #name() -> &'static #e::__private::Source {
+            static SOURCE: #e::__private::Source =
+                #e::__private::Source::new(#text, &[#(#consts),*], &[#(#kernels),*], #others);
+            &SOURCE
+        }
     }
 }
 

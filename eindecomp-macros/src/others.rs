@@ -9,13 +9,13 @@ use eindecomp_core::syntax::ast::{self, Program, Vis};
 use eindecomp_core::syntax::check::{self, Checked, Mentions, Others, Signature};
 use eindecomp_core::syntax::parse::parse_text_at;
 use eindecomp_core::syntax::{Span, literal, parse};
-use proc_macro2::{Group, Ident, Literal, TokenStream, TokenTree};
+use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::obligations::obligations;
-use crate::tokens::{Elsewhere, Source};
+use crate::tokens::{Elsewhere, Ends, Source};
 use crate::{report, rust};
 
 /// A block or struct of another program.
@@ -89,7 +89,7 @@ impl Mention {
         let path = &self.path;
         match self.structure {
             true => quote!(<#path as #hidden::Fields>::STRUCT),
-            false => quote!(#path::EIN0039_this_block_calls_itself()),
+            false => value(path),
         }
     }
 
@@ -114,19 +114,24 @@ pub fn macro_name(source: &Source, name: &ast::Ident) -> Ident {
     )
 }
 
-/// The macro that holds a signature; without one, what mentions the item is not checked.
+/// The macro that holds a signature and the places that others may show of it; without one, what
+/// mentions the item is not checked.
 pub fn signature_macro(
     source: &Source,
     name: &Ident,
     vis: &Vis,
     cfgs: &TokenStream,
-    signature: Option<&Signature>,
+    signature: Option<(&Signature, &[Span])>,
 ) -> TokenStream {
     let e = source.krate();
     let export = matches!(vis, Vis::Public(_)).then(|| quote!(#[macro_export]));
-    let body = signature.map(
-        |Signature { text, implicit, .. }| quote!(#e::__private::link! { [#text #implicit] $($rest)* }),
-    );
+    let body = signature.map(|(Signature { text, implicit, .. }, places)| {
+        let ends = places.iter().flat_map(|place| {
+            let (start, end) = source.ends(*place);
+            [Ident::new("from", start), Ident::new("to", end)]
+        });
+        quote!(#e::__private::link! { [#text #implicit #(#ends)*] $($rest)* })
+    });
     quote! {
         #cfgs
         #[doc(hidden)]
@@ -134,6 +139,17 @@ pub fn signature_macro(
         #export
         macro_rules! #name { ($($rest:tt)*) => { #body }; }
     }
+}
+
+/// The const that stands for a block where it is called.
+pub fn constant() -> Ident {
+    format_ident!("EIN0039_this_block_calls_itself")
+}
+
+/// What stands for the block at `path`.
+pub fn value(path: &TokenStream) -> TokenStream {
+    let constant = constant();
+    quote!(#path::Called::#constant)
 }
 
 /// The function by which a block tells what struct its parameter at place `at` is made of.
@@ -154,29 +170,6 @@ pub fn signature_consts(source: &Source, signature: &Signature) -> TokenStream {
     let consts = signature.consts.iter().map(|path| rust::path(source, path));
     let e = source.krate();
     quote!(&[#((#consts) as #e::__private::core::primitive::i64),*])
-}
-
-/// The function by which others show the places of a block's signature.
-pub fn declared_here(source: &Source, block: &ast::Block) -> TokenStream {
-    let e = source.krate();
-    let places = Signature::places(block);
-    let fail = |span: &Span| {
-        let path = report::failure(source, *span);
-        report::call(source, *span, path, quote!(message))
-    };
-    let calls = places.iter().map(fail);
-    let numbers = (0..places.len()).map(Literal::usize_unsuffixed);
-    let name = fail(&block.head.name.span);
-    quote! {
-        #[doc(hidden)]
-        pub const fn declared_here(
-            place: #e::__private::core::primitive::usize,
-            message: #e::__private::Message<'_>,
-        ) {
-            use #e::__private as __ein;
-            match place { #(#numbers => #calls,)* _ => #name }
-        }
-    }
 }
 
 /// What a program's static says of the others.
@@ -243,7 +236,7 @@ fn finish(krate: Ident, done: TokenStream, program: TokenStream) -> TokenStream 
     let mut mentions = BTreeMap::new();
     let mut trees = done.into_iter().filter_map(group);
     while let Some((mention, signature)) = trees.next().zip(trees.next()) {
-        let (Some(mention), Some(signature)) =
+        let (Some(mention), Some((signature, ends))) =
             (Mention::read(&mention), read_signature(&signature))
         else {
             continue;
@@ -251,15 +244,16 @@ fn finish(krate: Ident, done: TokenStream, program: TokenStream) -> TokenStream 
         let text = mention.text();
         let base = source.end();
         others.add(&ast::Path::from_text(&text), &signature, base);
-        let places = match parse_text_at(&signature.text, base).0.items.first() {
-            Some(ast::Item::Block(block)) => Signature::places(block),
-            _ => Vec::new(),
-        };
+        let item = parse_text_at(&signature.text, base)
+            .0
+            .items
+            .into_iter()
+            .next();
+        let places = item.iter().flat_map(Signature::places);
         source.add(Elsewhere {
             base,
             length: signature.text.len() as u32,
-            path: mention.path.clone(),
-            places,
+            places: places.zip(ends).collect(),
         });
         mentions.insert(text, mention);
     }
@@ -293,11 +287,17 @@ fn finish(krate: Ident, done: TokenStream, program: TokenStream) -> TokenStream 
     out
 }
 
-fn read_signature(group: &Group) -> Option<Signature> {
+/// A signature, and where its places start and end.
+fn read_signature(group: &Group) -> Option<(Signature, Vec<Ends>)> {
     let mut trees = group.stream().into_iter();
     let (text, implicit) = (trees.next()?.to_string(), trees.next()?.to_string());
     let implicit = implicit.trim_end_matches("usize").parse().ok()?;
-    Some(Signature::read(literal::string(&text)?, implicit))
+    let signature = Signature::read(literal::string(&text)?, implicit);
+    let mut ends = Vec::new();
+    while let Some((start, end)) = trees.next().zip(trees.next()) {
+        ends.push((start.span(), end.span()));
+    }
+    Some((signature, ends))
 }
 
 /// Whether an argument's struct is the parameter's is for rustc to say.

@@ -3,7 +3,7 @@
 use eindecomp_core::syntax::ast::{Attr, AttrKind, Item, Program};
 use eindecomp_core::syntax::check::Checked;
 use eindecomp_core::syntax::{Code, Diag, Span};
-use proc_macro2::{Delimiter, Group, Ident, Literal, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 
 use crate::tokens::Source;
@@ -30,7 +30,7 @@ pub fn helps(diag: &Diag) -> String {
 
 fn error(source: &Source, diag: &Diag) -> TokenStream {
     let text = message(diag);
-    if has_two_places(source, diag) {
+    if diag.secondary.is_some() {
         let message = quote!(__ein::Message::new(#text));
         return failing(source, two_places(source, diag, message));
     }
@@ -39,12 +39,6 @@ fn error(source: &Source, diag: &Diag) -> TokenStream {
     let path = quote_spanned!(start=> ::core::compile_error);
     let text = quote_spanned!(end=> { #text });
     quote!(#path ! #text)
-}
-
-fn has_two_places(source: &Source, diag: &Diag) -> bool {
-    let hidden = |place| matches!(source.elsewhere(place), Some((_, None)));
-    let mut place = diag.secondary.iter().map(|(place, _)| *place);
-    place.any(|place| !hidden(place))
 }
 
 /// A const that fails where `body` does; in it, `__ein` is what stands behind the façade, so that
@@ -66,16 +60,6 @@ pub fn two_places(source: &Source, diag: &Diag, message: TokenStream) -> TokenSt
     let Some((place, note)) = &diag.secondary else {
         return call(source, diag.primary, fail, message);
     };
-    match source.elsewhere(*place) {
-        Some((path, Some(at))) => {
-            let path = quote!(#path::declared_here);
-            let at = Literal::usize_unsuffixed(at);
-            return call(source, diag.primary, path, quote!(#at, #message));
-        }
-        // A struct's own program has no such function.
-        Some((_, None)) => return call(source, diag.primary, fail, message),
-        None => {}
-    }
     let (start, _) = source.ends(diag.primary);
     // The name shows in the compiler's note, so it is the note.
     let name = Ident::new(&snake(note), start);
@@ -90,17 +74,21 @@ pub fn failure(source: &Source, span: Span) -> TokenStream {
     quote_spanned!(start=> __ein::error)
 }
 
-/// `path(args)` whose ends stand on the ends of `span`.
+/// `path(args)` whose ends stand on the ends of `span`, wherever that was written.
 pub fn call(source: &Source, span: Span, path: TokenStream, args: TokenStream) -> TokenStream {
     let (start, end) = source.ends(span);
-    let path = path.into_iter().map(|mut tree| {
-        // What a name means stays, if another macro wrote it.
-        tree.set_span(start.resolved_at(tree.span()));
-        tree
-    });
+    // What a name means stays, and what another program shows is not taken for a macro's.
+    let mut of = start;
+    let mut out = TokenStream::new();
+    for mut tree in path {
+        of = tree.span();
+        tree.set_span(start.resolved_at(of));
+        out.extend([tree]);
+    }
     let mut args = Group::new(Delimiter::Parenthesis, args);
-    args.set_span(end);
-    path.chain([TokenTree::from(args)]).collect()
+    args.set_span(end.resolved_at(of));
+    out.extend([TokenTree::from(args)]);
+    out
 }
 
 /// `extern fn`s without their Rust function.

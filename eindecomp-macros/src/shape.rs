@@ -180,52 +180,15 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// Hands the array `value` to `packer`.
-    pub fn pack(&self, source: &Source, value: TokenStream) -> TokenStream {
-        let e = source.krate();
-        match self {
-            Shape::Tensor { .. } => quote!(packer.tensor(#value)),
-            Shape::Struct(_) | Shape::Other(_) => {
-                quote!(#e::__private::Fields::pack(#value, packer))
-            }
-            Shape::Array(element, _) => {
-                let each = element.pack(source, quote!(value));
-                quote!(packer.each(#value, |packer, value| #each))
-            }
+    /// How long its arrays are, outermost first.
+    fn lengths(&self, source: &Source) -> Vec<TokenStream> {
+        let mut lengths = Vec::new();
+        let mut shape = self;
+        while let Shape::Array(element, length) = shape {
+            lengths.push(rust::extent(source, length));
+            shape = element;
         }
-    }
-
-    /// Takes it from `reader`, `name` being its name in a file.
-    pub fn take(&self, source: &Source, name: Option<&str>) -> TokenStream {
-        let e = source.krate();
-        match self {
-            Shape::Tensor { .. } => match name {
-                Some(name) => quote!(reader.named(#name)),
-                None => quote!(reader.tensor()),
-            },
-            Shape::Struct(_) | Shape::Other(_) => quote!(#e::__private::Fields::take(reader)),
-            Shape::Array(element, length) => {
-                let length = rust::extent(source, length);
-                let each = element.take(source, name);
-                quote!(reader.each(#length, |reader| #each))
-            }
-        }
-    }
-
-    /// Hands the handles `value` to `args`.
-    pub fn give(&self, source: &Source, value: TokenStream) -> TokenStream {
-        let e = source.krate();
-        match self {
-            Shape::Tensor { .. } => local!(args.tensor(#value)),
-            Shape::Struct(_) | Shape::Other(_) => {
-                local!(#e::__private::Handles::give(#value, args))
-            }
-            Shape::Array(element, length) => {
-                let length = rust::extent(source, length);
-                let each = element.give(source, local!(value));
-                local!(args.each(#length, #value, |args, value| #each))
-            }
-        }
+        lengths
     }
 
     /// The const parameter for its rank, if that is open.
@@ -328,29 +291,49 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// `packer.field("x", …)` for the field of `self`.
-    pub fn pack(&self, source: &Source) -> TokenStream {
-        let (name, ident) = (self.name.as_str(), &self.ident);
-        let pack = self.shape.pack(source, quote!(value));
-        quote!(packer.field(#name, self.#ident, |packer, value| #pack);)
-    }
-
-    /// `x: reader.field("x", …)`
-    pub fn take(&self, source: &Source) -> TokenStream {
-        let (name, ident) = (self.name.as_str(), &self.ident);
-        let file_name = self.attrs.iter().find_map(|attr| match &attr.kind {
+    /// Its name in a weights file.
+    fn file_name(&self) -> Option<&str> {
+        self.attrs.iter().find_map(|attr| match &attr.kind {
             AttrKind::Name(name) => Some(&**name),
             _ => None,
-        });
-        let take = self.shape.take(source, file_name);
-        quote!(#ident: reader.field(#name, (), |reader, ()| #take))
+        })
     }
 
-    /// `args.field("x", …)` for the handles `value`: an argument.
-    pub fn give(&self, source: &Source, value: TokenStream) -> TokenStream {
-        let name = self.name.as_str();
-        let give = self.shape.give(source, local!(value));
-        local!(args.field(#name, #value, |args, value| #give))
+    /// `walker` goes into the field of `self`.
+    pub fn walk(&self, source: &Source) -> TokenStream {
+        let (name, ident) = (self.name.as_str(), &self.ident);
+        let lengths = self.shape.lengths(source);
+        match self.file_name() {
+            None if lengths.is_empty() => quote!(walker.field(#name, &mut self.#ident);),
+            template => {
+                let e = source.krate();
+                let template = match template {
+                    Some(template) => quote!(#e::__private::core::option::Option::Some(#template)),
+                    None => quote!(#e::__private::core::option::Option::None),
+                };
+                quote!(walker.field_of(#name, &mut self.#ident, #template, &[#(#lengths),*]);)
+            }
+        }
+    }
+
+    /// The handles of a field of `self` as an argument.
+    pub fn field(&self, source: &Source) -> TokenStream {
+        let (name, ident) = (self.name.as_str(), &self.ident);
+        let lengths = self.shape.lengths(source);
+        match lengths.is_empty() {
+            true => quote!(args.field(#name, self.#ident)),
+            false => quote!(args.field_of(#name, self.#ident, &[#(#lengths),*])),
+        }
+    }
+
+    /// Gives the handles as the next argument.
+    pub fn give(&self, source: &Source) -> TokenStream {
+        let (name, ident) = (self.name.as_str(), &self.ident);
+        let lengths = self.shape.lengths(source);
+        match lengths.is_empty() {
+            true => quote!(.give(#name, #ident)),
+            false => quote!(.give_of(#name, #ident, &[#(#lengths),*])),
+        }
     }
 }
 

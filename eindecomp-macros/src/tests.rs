@@ -36,14 +36,7 @@ fn names_that_rust_reserves() {
     let text = expansion(
         "fn f<dim IN, dim SELF>(r#type: f32[IN], self_: f32[SELF]) -> f32[IN] { r#type }",
     );
-    assert!(
-        text.contains("pub r#in : eindecomp :: __private :: core :: primitive :: usize"),
-        "{text}"
-    );
-    assert!(
-        text.contains("pub self_ : eindecomp :: __private :: core :: primitive :: usize"),
-        "{text}"
-    );
+    assert!(text.contains(r#"r#in "IN" self_ "SELF""#), "{text}");
     assert!(text.contains("pub r#type : eindecomp :: Array"), "{text}");
 }
 
@@ -52,7 +45,7 @@ fn cfg_holds_for_everything_a_block_becomes() {
     let text =
         expansion("#[cfg(test)] #[must_use] fn f<dim N>(#[weight] x: f32[N]) -> f32[N] { x }");
     let items = text.matches("# [cfg (test)]").count();
-    assert_eq!(items, 1 + 1 + 1 + 1 + 2 + 4 + 1 + 1, "{text}");
+    assert_eq!(items, 1 + 1 + 1 + 1 + 2 + 1 + 1, "{text}");
     assert_eq!(
         text.matches("must_use").count(),
         2,

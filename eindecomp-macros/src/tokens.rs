@@ -24,11 +24,12 @@ pub struct Elsewhere {
     pub base: u32,
     /// How many bytes it has.
     pub length: u32,
-    /// The block or struct.
-    pub path: TokenStream,
-    /// What its program can show of it.
-    pub places: Vec<Span>,
+    /// What its program can show of it, and where that is; the first is its name.
+    pub places: Vec<(Span, Ends)>,
 }
+
+/// Where the first and the last token of something stand.
+pub type Ends = (proc_macro2::Span, proc_macro2::Span);
 
 impl Source {
     /// Flattens a token stream; the errors are those of its nesting. `krate` is the path of the
@@ -69,29 +70,19 @@ impl Source {
         self.others.push(other);
     }
 
-    /// The block or struct of another program that `span` is in, and which of its places is
-    /// nearest; `None` in the place of the struct's number.
-    pub fn elsewhere(&self, span: Span) -> Option<(&TokenStream, Option<usize>)> {
-        let mut others = self.others.iter();
-        let other = others.find(|o| o.base <= span.start && span.start <= o.base + o.length)?;
-        let around = |place: &Span| place.start <= span.start && span.end <= place.end;
-        let places = other.places.iter().enumerate();
-        let nearest = places
-            .filter(|(_, place)| around(place))
-            .min_by_key(|(_, place)| place.end - place.start);
-        let block = !other.places.is_empty();
-        let name = block.then_some(0);
-        Some((&other.path, nearest.map(|(at, _)| at).or(name)))
-    }
-
     /// The identifier that `span` starts with.
     pub fn word(&self, span: Span) -> Option<&Ident> {
         self.words.get(&span.start)
     }
 
     /// Rust's spans of the first and last token that `span` covers; past the end, of the last
-    /// token there is.
-    pub fn ends(&self, span: Span) -> (proc_macro2::Span, proc_macro2::Span) {
+    /// token there is. In the signature of another program, of the nearest place.
+    pub fn ends(&self, span: Span) -> Ends {
+        let mut others = self.others.iter();
+        let around = |o: &&Elsewhere| o.base <= span.start && span.start <= o.base + o.length;
+        if let Some(ends) = others.find(around).and_then(|other| other.ends(span)) {
+            return ends;
+        }
         let at = |index: usize| {
             let last = self.spans.len().saturating_sub(1);
             self.spans
@@ -104,6 +95,15 @@ impl Source {
             at(start),
             at((span.end as usize).saturating_sub(1).max(start)),
         )
+    }
+}
+
+impl Elsewhere {
+    fn ends(&self, span: Span) -> Option<Ends> {
+        let places = self.places.iter();
+        let around = places.filter(|(p, _)| p.start <= span.start && span.end <= p.end);
+        let nearest = around.min_by_key(|(p, _)| p.end - p.start);
+        nearest.or(self.places.first()).map(|(_, ends)| *ends)
     }
 }
 

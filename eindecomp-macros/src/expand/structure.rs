@@ -6,7 +6,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 
 use super::Context;
-use crate::shape::{Member, Variables, handles_of, local, once};
+use crate::shape::{Member, Variables, handles_of, once};
 use crate::{others, rust};
 
 pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
@@ -29,8 +29,7 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
     let data = fields
         .iter()
         .map(|f| f.shape.data(source, &|shape| shape.named(source)));
-    let pack = fields.iter().map(|f| f.pack(source));
-    let take = fields.iter().map(|f| f.take(source));
+    let walk = fields.iter().map(|f| f.walk(source));
 
     let handles = handles_of(&name);
     let handle_docs = format!("Handles on the tensors of a [`{name}`].");
@@ -43,20 +42,13 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
         }
     });
     let handle = fields.iter().map(|f| f.shape.handles(source, &life));
-    let give = fields.iter().map(|f| {
-        let ident = &f.ident;
-        f.give(source, local!(self.#ident))
-    });
-    let give = local! {
-        fn give(self, args: &mut #e::__private::Args<'g>) -> #e::__private::Arg {
-            #e::__private::Arg::Struct(#e::__private::std::vec![#(#give),*])
-        }
-    };
+    let give = fields.iter().map(|f| f.field(source));
     let keyword = rust::keyword("struct", &name);
     let right = cx.checked.structure(head.name.as_str()).is_some();
     let signature = Signature::structure(structure, cx.tree);
     let unique = others::macro_name(source, &head.name);
-    let known = right.then_some(&signature);
+    let places = Signature::places_of_struct(structure);
+    let known = right.then_some((&signature, &places[..]));
     let hidden = others::signature_macro(source, &unique, &head.vis, &cfgs, known);
     let consts = match right {
         true => others::signature_consts(source, &signature),
@@ -71,18 +63,23 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
         #vis use #unique as #name;
 
         #attrs
-        #[derive(#e::__private::core::clone::Clone, #e::__private::core::fmt::Debug)]
+        #[derive(
+            #e::__private::core::clone::Clone, #e::__private::core::fmt::Debug,
+            #e::__private::core::default::Default
+        )]
         #[allow(dead_code, non_snake_case)]
         #vis #keyword #name { #(#docs pub #idents: #data,)* }
 
         #cfgs
-        #[allow(unused_variables)]
+        impl #e::Pack for #name {
+            fn walk(&mut self, walker: &mut #e::__private::Walker) { #(#walk)* }
+        }
+
+        #cfgs
         impl #e::__private::Fields for #name {
             const STRUCT: #e::__private::Other =
-                #e::__private::Other::new(|| &#program, #text, #consts);
+                #e::__private::Other::new(#program, #text, #consts);
             type Handles<'g> = #handles<'g>;
-            fn pack(self, packer: &mut #e::__private::Packer<'_>) { #(#pack)* }
-            fn take(reader: &mut #e::__private::Reader) -> Self { #name { #(#take,)* } }
         }
 
         #cfgs
@@ -95,7 +92,10 @@ pub fn expand(cx: &Context, structure: &Struct) -> TokenStream {
         #vis #keyword #handles<'g> { #(#docs pub #idents: #handle,)* #marker }
 
         #cfgs
-        #[allow(unused_variables)]
-        impl<'g> #e::__private::Handles<'g> for #handles<'g> { #give }
+        impl<'g> #e::__private::Handles<'g> for #handles<'g> {
+            fn give(self, args: &mut #e::__private::Args<'g>) -> #e::__private::Arg {
+                #e::__private::Arg::Struct(#e::__private::std::vec![#(#give),*])
+            }
+        }
     }
 }

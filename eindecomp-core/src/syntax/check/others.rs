@@ -247,9 +247,18 @@ impl Signature {
         }
     }
 
-    /// The places of a block's signature that an error may show, in an order that reading the
-    /// signature again does not change.
-    pub fn places(block: &ast::Block) -> Vec<Span> {
+    /// The places of a block or struct that an error may show, in an order that reading its
+    /// signature again does not change; the first is its name.
+    pub fn places(item: &Item) -> Vec<Span> {
+        match item {
+            Item::Block(block) => Signature::places_of_block(block),
+            Item::Struct(structure) => Signature::places_of_struct(structure),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Those of a block.
+    pub fn places_of_block(block: &ast::Block) -> Vec<Span> {
         let mut places = vec![block.head.name.span];
         for param in &block.params {
             places.extend([param.name.span, param.ty.span]);
@@ -257,6 +266,15 @@ impl Signature {
         }
         places.extend(block.ret.types.iter().map(|ty| ty.span));
         places.extend(block.clauses.iter().map(|clause| clause.span));
+        places
+    }
+
+    /// Those of a struct.
+    pub fn places_of_struct(structure: &ast::Struct) -> Vec<Span> {
+        let mut places = vec![structure.head.name.span];
+        for field in &structure.fields {
+            places.extend([field.name.span, field.ty.span]);
+        }
         places
     }
 
