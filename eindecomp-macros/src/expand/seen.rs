@@ -26,14 +26,22 @@ pub fn expand(cx: &Context, block: &Block, signature: &Signature) -> Seen {
     let hidden = known.as_ref().map(|known| (known, &places[..]));
     let before = others::signature_macro(source, &unique, &block.head.vis, cfgs, hidden);
     let vis = others::macro_vis(&block.head.vis);
+    let (e, called) = (source.krate(), others::constant());
+    let called = quote! {
+        #[doc(hidden)]
+        #[allow(non_upper_case_globals)]
+        pub const #called: #e::__private::Other = Called::BLOCK;
+    };
+    let called = rust::located(called, name.span());
     let inside = quote! {
         #[doc(hidden)]
         #[allow(unused_imports)]
         #vis use #unique as __signature;
         #[doc(hidden)]
         pub enum Called {}
+        #called
     };
-    let constant = constant(cx, block, signature, known.as_ref());
+    let block = constant(cx, block, signature, known.as_ref());
     let params = signature.params.iter().enumerate();
     let params = params.filter_map(|(at, param)| {
         let ty = param.shape.structure()?.named(source);
@@ -52,13 +60,13 @@ pub fn expand(cx: &Context, block: &Block, signature: &Signature) -> Seen {
     Seen {
         inside,
         before,
-        outside: quote!(#constant #params),
+        outside: quote!(#block #params),
     }
 }
 
 /// What stands for the block where it is called. It looks at the same of the blocks that this one
 /// calls: one that calls itself by way of other programs is a cycle, which rustc reports by the
-/// name of this const.
+/// name of the const that leads here.
 fn constant(
     cx: &Context,
     block: &Block,
@@ -97,14 +105,12 @@ fn constant(
     };
     let own = quote!(#e::__private::Other::new(#program, #text, #consts));
     let value = braced(quote!(#called #own));
-    let constant = others::constant();
-    let head = rust::located(quote!(pub const #constant: #e::__private::Other =), at);
+    let head = rust::located(quote!(pub const BLOCK: #e::__private::Other =), at);
     let body = braced(quote!(#head #value;));
     let head = rust::located(quote!(impl #name::Called), at);
     quote! {
         #cfgs
         #[doc(hidden)]
-        #[allow(non_upper_case_globals)]
         #head #body
     }
 }
