@@ -1,165 +1,63 @@
-//! Random productions of the grammar, in few names, so that some of them mean something.
+//! Random productions of the grammar. Names are mostly in scope and of the rank and extents that
+//! they need, so that many programs get far; now and then anything stands in their place.
+
+mod statements;
+mod values;
 
 use eindecomp_core::graph::testing::Rng;
 
-/// Tokens that programs are made of, and some that no program has.
-pub const TOKENS: &[&str] = &[
-    "fn",
-    "struct",
-    "agg",
-    "extern",
-    "pub",
-    "let",
-    "mut",
-    "for",
-    "in",
-    "if",
-    "else",
-    "where",
-    "dim",
-    "as",
-    "state",
-    "lift",
-    "merge",
-    "finish",
-    "splits",
-    "inf",
-    "nan",
-    "true",
-    "false",
-    "crate",
-    "self",
-    "super",
-    "Self",
-    "_",
-    "x",
-    "y",
-    "w",
-    "l",
-    "i",
-    "j",
-    "k",
-    "t",
-    "N",
-    "M",
-    "D",
-    "L",
-    "T",
-    "f32",
-    "f64",
-    "bf16",
-    "i64",
-    "u8",
-    "bool",
-    "sum",
-    "max",
-    "mean",
-    "argmax",
-    "logsumexp",
-    "any",
-    "softmax_sum",
-    "exp",
-    "gelu",
-    "clamp",
-    "pow",
-    "0",
-    "1",
-    "2",
-    "7",
-    "1.0",
-    "0.5",
-    "1e3",
-    "9223372036854775807",
-    "18446744073709551615",
-    "99999999999999999999",
-    "4294967296",
-    "0xff",
-    "0x",
-    "1e",
-    "3u8",
-    "1.5f32",
-    "-3",
-    "-9223372036854775808",
-    "\"s\"",
-    "\"{}\"",
-    "r#fn",
-    "r#type",
-    "b\"x\"",
-    "'c'",
-    "'a",
-    "+",
-    "-",
-    "*",
-    "/",
-    "%",
-    "=",
-    "==",
-    "!=",
-    "<",
-    "<=",
-    ">",
-    ">=",
-    "&&",
-    "||",
-    "!",
-    "->",
-    "=>",
-    "::",
-    "..",
-    ".",
-    ",",
-    ";",
-    ":",
-    "#",
-    "|",
-    "&",
-    "^",
-    "~",
-    "@",
-    "?",
-    "$",
-    "weight",
-    "host",
-    "whole",
-    "split",
-    "name",
-    "doc",
-    "é",
-    "Float",
-    "Int",
-    "macro_rules",
-];
-
 const DIMS: [&str; 4] = ["N", "M", "D", "K"];
+/// The index that runs over each of them.
 const INDICES: [&str; 4] = ["i", "j", "k", "t"];
-const TENSORS: [&str; 5] = ["x", "y", "z", "w", "s"];
-const DTYPES: [&str; 10] = [
-    "f32", "f32", "f32", "f64", "bf16", "f16", "i64", "u32", "bool", "T",
+const NAMES: [&str; 8] = ["x", "y", "z", "w", "s", "l", "c", "n"];
+const DTYPES: [&str; 9] = [
+    "f32", "f64", "bf16", "f16", "i64", "i32", "u32", "u8", "bool",
 ];
-const AGGS: [&str; 12] = [
-    "sum",
-    "sum",
-    "prod",
-    "max",
-    "min",
-    "mean",
-    "logsumexp",
-    "any",
-    "argmax",
-    "softmax_sum",
-    "welford",
-    "avg",
-];
-const FUNCTIONS: [&str; 12] = [
-    "exp", "sqrt", "max", "min", "clamp", "pow", "relu", "abs", "is_nan", "mish", "block", "f",
-];
+/// Axes as positions in [`DIMS`].
+type Axes = Vec<usize>;
+
+/// What a block is given and gives.
+#[derive(Clone)]
+struct Signature {
+    name: String,
+    params: Vec<Param>,
+    results: Vec<Axes>,
+}
+
+#[derive(Clone)]
+struct Param {
+    name: String,
+    ty: Ty,
+    state: bool,
+}
+
+#[derive(Clone, PartialEq)]
+enum Ty {
+    Tensor(Axes),
+    /// An integer of rank 0.
+    Position,
+    Struct,
+    Array,
+}
 
 struct Writer<'a> {
     rng: &'a mut Rng,
     out: String,
     /// Productions that may still branch.
     fuel: usize,
+    blocks: Vec<Signature>,
+    /// In the block being written.
+    scope: Vec<Param>,
+    indices: Vec<usize>,
+    /// A struct, an aggregation and a scalar function are declared.
+    known: [bool; 3],
+    /// Where no axes are.
+    scalar: bool,
 }
+
+const STRUCT: usize = 0;
+const AGG: usize = 1;
+const FUNCTION: usize = 2;
 
 /// A random program.
 pub fn program(rng: &mut Rng) -> String {
@@ -168,8 +66,13 @@ pub fn program(rng: &mut Rng) -> String {
         rng,
         out: String::new(),
         fuel,
+        blocks: Vec::new(),
+        scope: Vec::new(),
+        indices: Vec::new(),
+        known: [false; 3],
+        scalar: false,
     };
-    for _ in 0..1 + writer.rng.below(3) {
+    for _ in 0..1 + writer.rng.below(4) {
         writer.item();
     }
     writer.out
@@ -186,6 +89,11 @@ impl Writer<'_> {
         self.put(word);
     }
 
+    /// Now and then, anything.
+    fn wild(&mut self) -> bool {
+        self.rng.chance(60)
+    }
+
     /// One of `n` productions; the first, which must end, when the program is long enough.
     fn choose(&mut self, n: usize) -> usize {
         if self.fuel == 0 {
@@ -195,192 +103,303 @@ impl Writer<'_> {
         self.rng.below(n)
     }
 
-    fn list(&mut self, most: usize, mut each: impl FnMut(&mut Self)) {
-        for at in 0..self.rng.below(most + 1) {
+    fn list(&mut self, count: usize, mut each: impl FnMut(&mut Self, usize)) {
+        for at in 0..count {
             if at > 0 {
                 self.put(",");
             }
-            each(self);
+            each(self, at);
         }
     }
 
     fn item(&mut self) {
-        if self.rng.chance(6) {
-            self.word(&["#[doc = \"d\"]", "#[cfg(test)]", "#[weight]", "/// doc\n"]);
+        if self.rng.chance(12) {
+            self.word(&["#[doc = \"d\"]", "#[cfg(test)]", "/// doc\n"]);
+        }
+        if self.wild() {
+            self.word(&["#[weight]", "#[split(i = 2)]", "#[a inline]"]);
         }
         if self.rng.chance(4) {
             self.word(&["pub", "pub(crate)", "pub(in a::b)"]);
         }
         match self.rng.below(12) {
-            0 => {
-                self.put("struct S");
-                self.generics();
-                self.put("{");
-                self.list(3, |w| {
-                    w.word(&TENSORS);
-                    w.put(":");
-                    w.ty(1);
-                });
-                self.put("}");
+            0 | 1 if !self.known[STRUCT] || self.wild() => {
+                self.known[STRUCT] = true;
+                self.put("struct S < dim N , dim M > {");
+                if self.rng.chance(4) {
+                    self.word(&["#[name = \"a.{}.b\"]", "#[name = \"w\"]", "#[host]"]);
+                }
+                self.put("a : f32 [ N , M ] , b : f32 [ M ] }");
             }
-            1 => {
-                self.put("fn mish (x) =");
+            2 if !self.known[FUNCTION] || self.wild() => {
+                self.known[FUNCTION] = true;
+                self.put("fn mish ( x ) =");
+                self.scope = vec![number("x")];
+                self.scalar = true;
                 self.expr(4);
                 self.put(";");
             }
-            2 => self.aggregation(),
-            3 => {
-                self.put("extern fn sort");
-                self.generics();
-                self.params();
-                self.put("->");
-                self.ty(1);
-                self.put("splits (");
-                self.word(&DIMS);
-                self.put(") ;");
-            }
+            3 if !self.known[AGG] || self.wild() => self.aggregation(),
+            4 => self.kernel(),
             _ => self.block(),
         }
+        self.scalar = false;
+        self.scope.clear();
+        self.indices.clear();
     }
 
     fn aggregation(&mut self) {
-        self.put("agg welford (x: f32) { state {");
-        for at in 0..1 + self.rng.below(3) {
-            self.put(&format!("{}: f32 =", ["n", "m", "q"][at]));
-            self.expr(2);
+        self.known[AGG] = true;
+        self.scalar = true;
+        self.put("agg welford ( x : f32 ) { state {");
+        let components = 1 + self.rng.below(3);
+        let all = ["n", "m", "q"];
+        for name in &all[..components] {
+            self.put(&format!("{name} : f32 ="));
+            self.word(&["0.0", "1.0", "- inf", "inf", "nan"]);
             self.put(",");
         }
-        self.put("} lift { n:");
-        self.expr(2);
-        self.put(", m:");
-        self.expr(2);
-        self.put("} merge (a, b) { let d =");
-        self.expr(2);
-        self.put("; { n: a.n + b.n, m:");
-        self.expr(2);
-        self.put("} } finish {");
-        self.expr(2);
+        let record = |w: &mut Self, scope: &[&str]| {
+            w.scope = scope.iter().map(|name| number(name)).collect();
+            w.put("{");
+            w.list(components, |w, at| {
+                w.put(&format!("{} :", all[at]));
+                w.expr(3);
+            });
+            w.put("}");
+        };
+        self.put("} lift");
+        record(self, &["x"]);
+        self.put("merge ( a , b ) {");
+        let fields: Vec<String> = (["a", "b"].iter())
+            .flat_map(|s| all[..components].iter().map(move |c| format!("{s} . {c}")))
+            .collect();
+        let mut fields: Vec<&str> = fields.iter().map(|f| &**f).collect();
+        if self.rng.chance(2) {
+            self.scope = fields.iter().map(|name| number(name)).collect();
+            self.put("let d =");
+            self.expr(2);
+            self.put(";");
+            fields.push("d");
+        }
+        record(self, &fields);
+        self.put("} finish {");
+        self.scope = all[..components].iter().map(|name| number(name)).collect();
+        if self.rng.chance(2) {
+            self.put("{ u :");
+            self.expr(2);
+            self.put(", v :");
+            self.expr(2);
+            self.put("}");
+        } else {
+            self.expr(3);
+        }
         self.put("} }");
     }
 
-    fn block(&mut self) {
-        self.put("fn");
-        self.word(&["f", "g", "block"]);
-        self.generics();
-        self.params();
-        self.put("->");
-        let tuple = self.rng.chance(5);
-        match tuple {
-            true => {
-                self.put("(");
-                self.ty(1);
-                self.put(",");
-                self.ty(1);
-                self.put(")");
-            }
-            false => self.ty(1),
+    fn kernel(&mut self) {
+        let name = self.rng.one_of(&["sort", "topk", "scan"]);
+        if self.rng.chance(2) {
+            self.word(&["#[kernel = a::b]", "#[kernel = sort]", "#[kernel]"]);
         }
-        if self.rng.chance(4) {
-            self.put("where");
-            for _ in 0..1 + self.rng.below(2) {
-                if self.rng.chance(4) {
-                    self.put("dim");
-                    self.word(&DIMS);
-                    self.put("=");
-                } else {
-                    self.dim(3);
-                    self.word(&["==", "<=", ">=", "<", ">"]);
-                }
-                self.dim(3);
-                self.put(",");
-            }
+        self.put("extern fn");
+        self.put(name);
+        if self.rng.chance(3) {
+            self.put(
+                "< dim ..L , dim N > ( x : f32 [ ..L , N ] ) -> f32 [ ..L , N ] splits ( L ) ;",
+            );
+        } else {
+            self.put("< dim N , dim M > ( x : f32 [ N , M ] ) ->");
+            let results = match self.rng.chance(2) {
+                true => vec![vec![0, 1], vec![0]],
+                false => vec![vec![0, 1]],
+            };
+            self.results(&results);
+            self.put("splits (");
+            self.word(&["N", "N", "N", "M", "N , M", "", "D"]);
+            self.put(") ;");
+            self.blocks.push(Signature {
+                name: name.to_owned(),
+                params: vec![Param {
+                    name: "x".into(),
+                    ty: Ty::Tensor(vec![0, 1]),
+                    state: false,
+                }],
+                results,
+            });
         }
-        self.put("{");
-        for _ in 0..1 + self.rng.below(5) {
-            self.stmt(2);
-        }
-        match tuple {
-            true => self.put("(y, z)"),
-            false => self.word(&TENSORS),
-        }
-        self.put("}");
     }
 
-    fn generics(&mut self) {
-        if self.rng.chance(8) {
+    fn results(&mut self, results: &[Axes]) {
+        if results.len() != 1 {
+            self.put("(");
+        }
+        self.list(results.len(), |w, at| w.tensor_type(&results[at]));
+        if results.len() != 1 {
+            self.put(")");
+        }
+    }
+
+    fn tensor_type(&mut self, axes: &[usize]) {
+        match self.rng.chance(12) {
+            true => self.word(&DTYPES),
+            false => self.put("f32"),
+        }
+        if axes.is_empty() && self.rng.chance(2) {
             return;
         }
+        self.put("[");
+        if self.wild() {
+            self.put("..L ,");
+        }
+        self.list(axes.len(), |w, at| w.dim(axes[at], 2));
+        self.put("]");
+    }
+
+    /// Axes, none of them twice.
+    fn axes(&mut self) -> Axes {
+        let mut all = vec![0, 1, 2, 3];
+        let count = self.rng.below(4);
+        let mut axes = Vec::new();
+        for _ in 0..count {
+            axes.push(all.remove(self.rng.below(all.len())));
+        }
+        axes
+    }
+
+    fn block(&mut self) {
+        let name = format!("f{}", self.blocks.len());
+        if self.rng.chance(30) {
+            self.word(&["#[inline]", "#[cfg(a)]"]);
+        }
+        self.put("fn");
+        self.put(&name);
         self.put("<");
-        let (rest, dtype) = (self.rng.chance(4), self.rng.chance(4));
-        if rest {
-            self.put("dim ..L,");
+        let rest = [
+            "dim ..L ,",
+            "T : Float ,",
+            "T : Int ,",
+            "dim ..L , dim ..R ,",
+        ];
+        if self.rng.chance(6) {
+            self.word(&rest);
         }
-        if dtype {
-            self.put("T: Float,");
+        let dims = if self.wild() { 2 } else { 4 };
+        for dim in &DIMS[..dims] {
+            self.put(&format!("dim {dim} ,"));
         }
-        for dim in &DIMS[..1 + self.rng.below(4)] {
-            self.put(&format!("dim {dim},"));
+        self.put("> (");
+        self.params();
+        self.put(") ->");
+        let params = self.scope.clone();
+        let mut results = vec![self.axes()];
+        if self.rng.chance(4) {
+            results.push(self.axes());
         }
-        self.put(">");
+        self.results(&results);
+        if self.rng.chance(3) {
+            self.clauses();
+        }
+        self.put("{");
+        for _ in 0..1 + self.rng.below(4) {
+            self.stmt(2);
+        }
+        let names: Vec<String> = (0..results.len()).map(|at| format!("r{at}")).collect();
+        for (axes, name) in results.iter().zip(&names) {
+            self.definition(name, axes.clone());
+        }
+        match &names[..] {
+            [one] if !self.wild() => self.put(one),
+            _ => self.put(&format!("( {} )", names.join(" , "))),
+        }
+        self.put("}");
+        self.blocks.push(Signature {
+            name,
+            params,
+            results,
+        });
+    }
+
+    fn clauses(&mut self) {
+        self.put("where");
+        for _ in 0..1 + self.rng.below(2) {
+            match self.rng.below(4) {
+                0 => {
+                    self.put("dim E =");
+                    self.dim(0, 3);
+                }
+                1 => {
+                    self.word(&DIMS);
+                    self.put("% 2 == 0");
+                }
+                2 => {
+                    self.word(&DIMS);
+                    self.word(&[">= 1", ">= 2", "<= 8", "== 4", "> 0"]);
+                }
+                _ => {
+                    self.dim(0, 3);
+                    self.word(&["==", "<=", ">=", "<", ">"]);
+                    self.dim(1, 3);
+                }
+            }
+            self.put(",");
+        }
     }
 
     fn params(&mut self) {
-        self.put("(");
-        for name in &TENSORS[..self.rng.below(5)] {
-            if self.rng.chance(4) {
-                self.word(&["#[weight]", "#[state]", "#[host]", "#[name = \"n\"]"]);
+        let count = 1 + self.rng.below(5);
+        for name in &NAMES[..count] {
+            let mut state = self.rng.chance(4);
+            let ty = match self.rng.below(10) {
+                0 if self.known[STRUCT] => Ty::Struct,
+                1 | 2 if self.known[STRUCT] => Ty::Array,
+                3 => Ty::Position,
+                _ => Ty::Tensor(self.axes()),
+            };
+            state &= !matches!(&ty, Ty::Position) && ty != Ty::Tensor(Vec::new());
+            match state {
+                true => self.put("#[state]"),
+                false if ty == Ty::Position && self.rng.chance(3) => self.put("#[host]"),
+                false if self.rng.chance(6) => self.put("#[weight]"),
+                false if self.wild() => self.word(&["#[host]", "#[name = \"n\"]"]),
+                false => {}
             }
-            self.put(&format!("{name}:"));
-            self.ty(2);
+            self.put(&format!("{name} :"));
+            match &ty {
+                Ty::Tensor(axes) => self.tensor_type(axes),
+                Ty::Position => self.word(&["i64", "i64", "u32", "i32"]),
+                Ty::Struct => self.put("S < N , M >"),
+                Ty::Array => self.word(&["[ S < N , M > ; 2 ]", "[ S < N , M > ; LAYERS ]"]),
+            }
             self.put(",");
-        }
-        self.put(")");
-    }
-
-    fn ty(&mut self, deep: usize) {
-        match self.choose(12) {
-            10 if deep > 0 => {
-                self.put("[");
-                self.ty(deep - 1);
-                self.put(";");
-                self.dim(2);
-                self.put("]");
-            }
-            11 => {
-                self.put("S <");
-                self.dim(2);
-                self.put(">");
-            }
-            9 => self.word(&DTYPES),
-            _ => {
-                self.word(&DTYPES);
-                self.put("[");
-                if self.rng.chance(6) {
-                    self.put("..L,");
-                }
-                self.list(3, |w| w.dim(2));
-                self.put("]");
-            }
+            self.declare(Param {
+                name: (*name).to_owned(),
+                ty,
+                state,
+            });
         }
     }
 
-    fn dim(&mut self, deep: usize) {
+    /// An extent, as a rule that of the dim at `at`.
+    fn dim(&mut self, at: usize, deep: usize) {
+        if !self.rng.chance(10) {
+            return self.put(DIMS[at]);
+        }
         match self.choose(8) {
-            5 if deep > 0 => {
-                self.dim(deep - 1);
+            4 | 5 if deep > 0 => {
+                self.dim(at, deep - 1);
                 self.word(&["+", "-", "*", "/", "%"]);
-                self.dim(deep - 1);
+                self.dim(at, deep - 1);
             }
             6 if deep > 0 => {
                 self.put("(");
-                self.dim(deep - 1);
+                self.dim(at, deep - 1);
                 self.put(")");
             }
             7 => self.word(&[
                 "0",
                 "1",
                 "2",
-                "3",
                 "H",
                 "a::B",
                 "-1",
@@ -389,196 +408,35 @@ impl Writer<'_> {
                 "18446744073709551615",
                 "..L",
             ]),
-            4 => self.word(&["1", "2", "3"]),
+            3 => self.word(&["1", "2", "3"]),
             _ => self.word(&DIMS),
         }
     }
 
-    fn stmt(&mut self, deep: usize) {
-        if self.rng.chance(10) {
-            self.word(&["#[whole]", "#[split(i = 2)]", "#[split(q = 0, i = 99)]"]);
-        }
-        match self.choose(14) {
-            10 if deep > 0 => {
-                self.put("for");
-                self.word(&["l", "n", "_"]);
-                self.put("in");
-                if self.rng.chance(2) {
-                    self.word(&TENSORS);
-                } else {
-                    self.dim(1);
-                    self.put("..");
-                    self.dim(1);
-                }
-                self.put("{");
-                for _ in 0..1 + self.rng.below(2) {
-                    self.stmt(deep - 1);
-                }
-                self.put("}");
-            }
-            11 => {
-                self.word(&TENSORS);
-                self.put("[");
-                self.list(3, |w| w.expr(2));
-                self.put("] =");
-                self.expr(3);
-                self.put(";");
-            }
-            12 => {
-                self.word(&["x", "y", "(x, y)"]);
-                self.put("=");
-                self.word(&["f", "g", "block", "a::f"]);
-                self.put("(");
-                self.list(3, |w| w.word(&TENSORS));
-                self.put(") ;");
-            }
-            9 => {
-                self.put("let");
-                self.word(&["y", "mut x", "(y, z)", "_"]);
-                self.put("=");
-                self.word(&["f", "g", "block", "norm"]);
-                self.put("(");
-                self.list(3, |w| w.expr(1));
-                self.put(") ;");
-            }
-            _ => self.definition(),
-        }
+    /// In scope from here on, instead of what had the name.
+    fn declare(&mut self, param: Param) {
+        self.scope.retain(|known| known.name != param.name);
+        self.scope.push(param);
     }
 
-    fn definition(&mut self) {
-        self.put("let");
-        self.word(&TENSORS);
-        self.put("[");
-        if self.rng.chance(8) {
-            self.put("..l,");
-        }
-        self.list(3, |w| {
-            if w.rng.chance(6) {
-                w.put("(i,");
-                w.index();
-                w.put(")");
-            } else {
-                w.index();
-            }
-        });
-        self.put("]");
-        if self.rng.chance(6) {
-            self.put(":");
-            self.word(&DTYPES);
-        }
-        self.put("=");
-        self.expr(5);
-        self.put(";");
+    fn of(&self, fits: impl Fn(&Param) -> bool) -> Vec<Param> {
+        self.scope.iter().filter(|t| fits(t)).cloned().collect()
     }
 
-    fn index(&mut self) {
-        self.word(&INDICES);
-        if self.rng.chance(3) {
-            self.put("in");
-            self.dim(2);
-        }
+    fn tensors(&self) -> Vec<Param> {
+        self.of(|t| matches!(t.ty, Ty::Tensor(_)))
     }
+}
 
-    fn access(&mut self, deep: usize) {
-        self.word(&TENSORS);
-        if self.rng.chance(10) {
-            self.put(".");
-            self.word(&TENSORS);
-        }
-        self.put("[");
-        if self.rng.chance(8) {
-            self.put("..l,");
-        }
-        self.list(3, |w| match w.rng.below(8) {
-            0 => w.put("(i, j)"),
-            1 => {
-                w.put("2 *");
-                w.word(&INDICES);
-                w.put("+");
-                w.word(&INDICES);
-                w.put("- 1");
-            }
-            2 => w.expr(deep),
-            _ => w.word(&INDICES),
-        });
-        self.put("]");
-        if self.rng.chance(5) {
-            self.put("else");
-            self.word(&["0.0", "- 1", "inf", "- inf", "nan", "true"]);
-        }
+fn tensor(name: &str, axes: Axes) -> Param {
+    Param {
+        name: name.to_owned(),
+        ty: Ty::Tensor(axes),
+        state: false,
     }
+}
 
-    fn expr(&mut self, deep: usize) {
-        if deep == 0 {
-            return self.word(&["x", "i", "1.0", "2", "N", "s"]);
-        }
-        match self.choose(16) {
-            0..=3 => self.access(deep - 1),
-            4 => self.word(&[
-                "1.0", "0.5", "2", "- inf", "nan", "true", "x", "s", "N", "i", "H",
-            ]),
-            5 | 6 => {
-                self.expr(deep - 1);
-                self.word(&[
-                    "+", "-", "*", "*", "/", "%", "==", "!=", "<", "<=", ">", ">=", "&&", "||",
-                ]);
-                self.expr(deep - 1);
-            }
-            7 => {
-                self.put("(");
-                self.expr(deep - 1);
-                self.put(")");
-            }
-            8 => {
-                self.word(&["-", "!"]);
-                self.expr(deep - 1);
-            }
-            9 => {
-                self.expr(deep - 1);
-                self.put("as");
-                self.word(&DTYPES);
-            }
-            10 => {
-                self.put("if");
-                self.expr(deep - 1);
-                self.put("{");
-                self.expr(deep - 1);
-                self.put("} else {");
-                self.expr(deep - 1);
-                self.put("}");
-            }
-            11 | 12 => {
-                self.word(&FUNCTIONS);
-                self.put("(");
-                self.list(3, |w| w.expr(deep - 1));
-                self.put(")");
-            }
-            _ => {
-                self.word(&AGGS);
-                self.put("[");
-                self.index();
-                if self.rng.chance(4) {
-                    self.put(",");
-                    self.index();
-                }
-                if self.rng.chance(5) {
-                    self.put("where");
-                    self.expr(deep - 1);
-                }
-                if self.rng.chance(6) {
-                    self.put(";");
-                    self.word(&DTYPES);
-                }
-                self.put("]");
-                let args = self.rng.chance(6);
-                if args {
-                    self.put("(");
-                    self.list(2, |w| w.expr(deep - 1));
-                    self.put(")");
-                } else {
-                    self.expr(deep - 1);
-                }
-            }
-        }
-    }
+/// A number of rank 0.
+fn number(name: &str) -> Param {
+    tensor(name, Vec::new())
 }

@@ -8,7 +8,7 @@ use eindecomp_core::syntax::lex::lex;
 use eindecomp_core::syntax::token::{Delim, Tok, TokenBuffer};
 use proc_macro2::{Delimiter, Group, Ident, Literal, Span, TokenStream, TokenTree};
 
-use super::grammar;
+use super::{grammar, tokens};
 
 /// How an input was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -303,7 +303,7 @@ impl Seeds {
     }
 
     fn leaf(&self, rng: &mut Rng) -> Node {
-        Node::Leaf(rng.one_of(grammar::TOKENS).to_owned())
+        Node::Leaf(rng.one_of(tokens::TOKENS).to_owned())
     }
 
     /// A node of some program.
@@ -373,7 +373,7 @@ impl Seeds {
         let mut tokens: Vec<String> = buffer.tokens().iter().map(|t| t.tok.to_string()).collect();
         for _ in 0..1 + rng.below(6) {
             let at = rng.below(tokens.len().max(1));
-            let word = rng.one_of(grammar::TOKENS).to_owned();
+            let word = rng.one_of(tokens::TOKENS).to_owned();
             match rng.below(6) {
                 _ if tokens.is_empty() => tokens.push(word),
                 0 => drop(tokens.remove(at)),
