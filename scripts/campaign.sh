@@ -2,7 +2,7 @@
 # usage: scripts/campaign.sh NAME...
 # Runs the full count of a long campaign, of which `cargo test` runs a sample, and adds a dated
 # line on it to benches/RESULTS.md. Tests are built as for `cargo test`, with overflow checks.
-# CASES=n changes the number of cases.
+# CASES=n changes the number of cases. One test runs at a time, at low priority.
 #   runtime  random graphs × plans and placements × memory modes against the reference
 #   strings  random einsum strings against written-out sums, on reference and runtime
 #   parse    edited dumps and programs: read or refused
@@ -13,6 +13,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+renice -n 19 -p $$ > /dev/null
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-1}
 results=benches/RESULTS.md
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT

@@ -153,7 +153,7 @@ fn nothing_panics_or_hangs() {
 }
 
 /// Programs that once broke something, as small as they get.
-const FOUND: [&str; 7] = [
+const FOUND: [&str; 8] = [
     // A coefficient without a magnitude.
     "fn f<dim N>() -> f32 where 9223372036854775807 / D * K == 1 {}",
     // Items that are not there, behind their `#[cfg]`.
@@ -165,6 +165,8 @@ const FOUND: [&str; 7] = [
     "agg a(x: f32) { state { n: f32 = 0.0 } lift { n: b[i] x, } merge(a, b) { a } finish { n } }",
     // An attribute that Rust does not read.
     "#[a inline] fn f<dim N>(x: f32) -> f32 {}",
+    // A result that is no name.
+    "fn f<dim N>(x: f32[N]) -> f32 { sum[n] x[n] }",
     // A raw identifier inside of another.
     "fn f<dim ..r#type>(x: f32[..r#type]) -> f32[..r#type] { x }",
 ];

@@ -198,6 +198,9 @@ impl fmt::Display for Block {
         if let Some(result) = &self.result {
             writeln!(inner, "{}", TupleOf(&result.names))?;
         }
+        if let Some(unnamed) = &self.unnamed {
+            writeln!(inner, "{unnamed}")?;
+        }
         f.write_str("}\n")
     }
 }

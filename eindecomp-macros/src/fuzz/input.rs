@@ -226,28 +226,41 @@ fn tree_of(text: &str) -> Vec<Node> {
     tree(&buffer, 0, buffer.tokens().len())
 }
 
-/// The list of nodes at a random place.
-fn pick<'a>(nodes: &'a mut Vec<Node>, rng: &mut Rng) -> &'a mut Vec<Node> {
-    let groups: Vec<usize> = (0..nodes.len())
-        .filter(|&at| matches!(&nodes[at], Node::Group(_, inner) if !inner.is_empty()))
-        .collect();
+/// A group to enter at random; `None` is to stay. A large one is entered more often.
+fn enter(nodes: &[Node], rng: &mut Rng) -> Option<usize> {
+    let full = |at: &usize| matches!(&nodes[*at], Node::Group(_, inner) if !inner.is_empty());
+    let groups: Vec<usize> = (0..nodes.len()).filter(full).collect();
     if groups.is_empty() || rng.chance(4) {
-        return nodes;
+        return None;
     }
-    // A large group is entered more often.
-    let weights: Vec<usize> = groups.iter().map(|&at| size(&nodes[at..=at])).collect();
+    let weights = groups.iter().map(|&at| size(&nodes[at..=at]));
+    let weights: Vec<usize> = weights.collect();
     let mut left = rng.below(weights.iter().sum());
-    let mut chosen = groups[0];
-    for (at, weight) in groups.iter().zip(weights) {
-        chosen = *at;
+    for (&at, weight) in groups.iter().zip(weights) {
         if left < weight {
-            break;
+            return Some(at);
         }
         left -= weight;
     }
-    match &mut nodes[chosen] {
+    None
+}
+
+/// The list of nodes at a random place.
+fn pick<'a>(nodes: &'a mut Vec<Node>, rng: &mut Rng) -> &'a mut Vec<Node> {
+    let Some(at) = enter(nodes, rng) else {
+        return nodes;
+    };
+    match &mut nodes[at] {
         Node::Group(_, inner) => pick(inner, rng),
         Node::Leaf(_) => unreachable!("groups were chosen"),
+    }
+}
+
+/// The same, to read.
+fn part<'a>(nodes: &'a [Node], rng: &mut Rng) -> &'a [Node] {
+    match enter(nodes, rng).map(|at| &nodes[at]) {
+        Some(Node::Group(_, inner)) => part(inner, rng),
+        _ => nodes,
     }
 }
 
@@ -311,15 +324,19 @@ impl Seeds {
         if rng.chance(3) {
             return self.leaf(rng);
         }
-        let mut from = rng.one_of(&self.trees);
-        match pick(&mut from, rng).as_slice() {
+        match part(self.tree(rng), rng) {
             [] => self.leaf(rng),
             nodes => rng.one_of(nodes),
         }
     }
 
+    /// Some program.
+    fn tree(&self, rng: &mut Rng) -> &[Node] {
+        &self.trees[rng.below(self.trees.len())]
+    }
+
     fn edited(&self, rng: &mut Rng) -> Vec<Node> {
-        let mut nodes = rng.one_of(&self.trees);
+        let mut nodes = self.tree(rng).to_vec();
         for _ in 0..rng.below(6) {
             let other = self.borrowed(rng);
             let deep = rng.chance(3);
@@ -355,8 +372,7 @@ impl Seeds {
                 }
                 _ => {
                     // A run of another program's nodes.
-                    let mut from = rng.one_of(&self.trees);
-                    let source = pick(&mut from, rng);
+                    let source = part(self.tree(rng), rng);
                     let start = rng.below(source.len().max(1));
                     let most = if deep { 20 } else { 4 };
                     let run = source.iter().skip(start).take(1 + rng.below(most));
