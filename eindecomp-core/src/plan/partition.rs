@@ -63,11 +63,6 @@ impl Room {
         Ok(room)
     }
 
-    /// May the label be in so many parts, or in a multiple that its pin demands?
-    pub fn fits(&self, label: usize, parts: u32) -> bool {
-        parts <= self.most[label] && self.exact[label].is_none_or(|n| n % parts == 0)
-    }
-
     /// Does a vector that fits keep every pin?
     pub fn complete(&self, parts: &[u32]) -> bool {
         let pinned = |(&d, e): (&u32, &Option<u32>)| e.is_none_or(|n| n == d);

@@ -6,11 +6,11 @@ use super::cluster::ClusterError;
 use super::communication;
 use super::cost::CostModel;
 use super::cost::communication::Communication;
-use super::place::{self, Placed, Search};
+use super::place::{Placed, Search};
 use super::strategy::{Roles, Strategy};
 use super::timed::by_time;
 use super::verify::{self, verify};
-use super::{Certificate, Cluster, Layout, Plan, Residency};
+use super::{Certificate, Cluster, Plan, Residency};
 use crate::graph::{BoundGraph, NodeId};
 use crate::task::exchange::traffic;
 
@@ -103,15 +103,19 @@ pub(super) fn best(
     if options.objective == Objective::Communication {
         return by_vectors(graph, devices, options, &Communication);
     }
-    let search = Search::new(graph, devices, options.residency, &place::keep_all)?;
+    let mut search = Search::new(graph, devices, options.residency)?;
     let found = search.solve(options.algorithm)?;
     let mut plan = evaluated(graph, devices, options, found)?;
+    let roles = Roles::of(graph);
     for strategy in Strategy::ALL {
         if plan.moved_bytes == 0 {
             break;
         }
-        let named = named(graph, devices, options, strategy)?;
-        if let Some(named) = named.filter(|named| named.moved_bytes < plan.moved_bytes) {
+        let Some(found) = search.kept(&|node, d| strategy.keeps(&roles, node, d)) else {
+            continue;
+        };
+        let named = evaluated(graph, devices, options, found)?;
+        if named.moved_bytes < plan.moved_bytes {
             // it moves less than the search predicted, so what was proved holds for it too
             plan = Plan {
                 certificate: plan.certificate,
@@ -132,9 +136,13 @@ pub(super) fn by_vectors(
 ) -> Result<Plan, PlanError> {
     let found = communication::decompose(graph, devices, model, options.algorithm)?;
     let vectors = &found.vectors;
-    let keep = |node: NodeId, join: &Layout| vectors[node.at()].as_ref() == Some(&join.parts);
-    let search = Search::new(graph, devices, options.residency, &keep)?;
-    let mut plan = evaluated(graph, devices, options, search.solve(Algorithm::Exact)?)?;
+    let keep = |node: NodeId, d: &[u32]| vectors[node.at()].as_deref() == Some(d);
+    let mut search = Search::new(graph, devices, options.residency)?;
+    let placed = match search.kept(&keep) {
+        Some(placed) => placed,
+        None => search.solve(options.algorithm)?,
+    };
+    let mut plan = evaluated(graph, devices, options, placed)?;
     for (id, _) in graph.ids() {
         let cost = |d: &Vec<u32>| model.vertex(graph, id, d);
         plan.nodes[id.at()].cost = vectors[id.at()].as_ref().map_or(0, cost);
@@ -157,13 +165,11 @@ pub fn named(
     strategy: Strategy,
 ) -> Result<Option<Plan>, PlanError> {
     let roles = Roles::of(graph);
-    let keep = |node, join: &_| strategy.keeps(&roles, node, join);
-    let search = Search::new(graph, devices, options.residency, &keep)?;
-    if !search.keeps_some() {
-        return Ok(None);
-    }
-    let found = search.solve(Algorithm::Exact)?;
-    evaluated(graph, devices, options, found).map(Some)
+    let mut search = Search::new(graph, devices, options.residency)?;
+    let found = search.kept(&|node, d| strategy.keeps(&roles, node, d));
+    found
+        .map(|found| evaluated(graph, devices, options, found))
+        .transpose()
 }
 
 /// The plan with what it really moves.
@@ -177,7 +183,7 @@ fn evaluated(
         mut nodes,
         cost,
         bound,
-        all_axes,
+        any: _,
     } = placed;
     let traffic = traffic(graph, devices, &nodes).map_err(PlanError::Rule)?;
     for (node, traffic) in nodes.iter_mut().zip(&traffic) {
@@ -192,11 +198,7 @@ fn evaluated(
         certificate: Certificate {
             cost,
             bound,
-            space: match all_axes {
-                true => "axis layouts with one replica layout per tensor",
-                false => "canonical axis layouts with one replica layout per tensor",
-            }
-            .into(),
+            space: "axis layouts with one replica layout per tensor".into(),
         },
     })
 }

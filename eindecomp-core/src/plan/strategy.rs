@@ -272,14 +272,14 @@ impl Strategy {
     pub const ALL: [Strategy; 3] = [Strategy::Data, Strategy::Sequence, Strategy::Tensor];
 
     /// Does the join split these indices only, and some?
-    pub(crate) fn keeps(self, roles: &Roles, node: NodeId, join: &Layout) -> bool {
+    pub(crate) fn keeps(self, roles: &Roles, node: NodeId, d: &[u32]) -> bool {
         let fits = |role: &IndexRole| match self {
             Strategy::Data => *role == IndexRole::Batch,
             Strategy::Sequence => *role == IndexRole::Sequence,
             Strategy::Tensor => matches!(role, IndexRole::Head | IndexRole::Feature),
         };
-        let mut split = (join.parts.iter().zip(roles.labels(node))).filter(|(d, _)| **d > 1);
-        join.tiles() > 1 && split.all(|(_, role)| fits(role))
+        let mut split = d.iter().zip(roles.labels(node)).filter(|(d, _)| **d > 1);
+        split.clone().next().is_some() && split.all(|(_, role)| fits(role))
     }
 }
 

@@ -36,8 +36,11 @@ impl Holding {
         Holding::collect(join, extents, devices, out)
     }
 
-    /// One box per device, `None` where it has none.
-    pub fn from_boxes(boxes: Vec<Option<Region>>) -> Holding {
+    /// The images of the tiles of the first devices, `None` where one has none.
+    pub fn of(tiles: Vec<Option<Region>>, devices: u32, map: impl Fn(Region) -> Region) -> Holding {
+        let image = |tile: Option<Region>| tile.map(&map).filter(|r| !r.is_empty());
+        let mut boxes: Vec<Option<Region>> = tiles.into_iter().map(image).collect();
+        boxes.resize(devices as usize, None);
         Holding(boxes)
     }
 
@@ -47,11 +50,11 @@ impl Holding {
         devices: u32,
         map: impl Fn(Region) -> Region,
     ) -> Holding {
-        let mut boxes = vec![None; devices as usize];
+        let mut tiles = vec![None; devices as usize];
         for (tile, device) in layout.iter(extents) {
-            boxes[device as usize] = Some(map(tile)).filter(|r| !r.is_empty());
+            tiles[device as usize] = Some(tile);
         }
-        Holding(boxes)
+        Holding::of(tiles, devices, map)
     }
 
     /// Elements on all devices together.
@@ -59,18 +62,11 @@ impl Holding {
         self.0.iter().flatten().map(|r| r.volume() as u128).sum()
     }
 
-    /// Elements of a part of the results in `self` that go to tiles of `have` on other devices.
-    pub fn sent(&self, have: &Holding, part: &Part) -> u128 {
-        let pair = |(from, made): (usize, &Region)| {
-            let others = have.0.iter().enumerate().filter(|(to, _)| *to != from);
-            let pieces = others.filter_map(|(_, tile)| made.intersect(tile.as_ref()?));
-            pieces
-                .map(|p| part.region(&p).volume() as u128)
-                .sum::<u128>()
-        };
-        let made = self.0.iter().enumerate();
-        made.filter_map(|(at, r)| Some(pair((at, r.as_ref()?))))
-            .sum()
+    /// Elements of a part of the results in `self` that `have` holds on the same device.
+    pub fn common(&self, have: &Holding, part: &Part) -> u128 {
+        let both = self.0.iter().zip(&have.0);
+        let both = both.filter_map(|(a, b)| a.as_ref()?.intersect(b.as_ref()?));
+        both.map(|r| part.region(&r).volume() as u128).sum()
     }
 
     /// Elements of `self` that `have` does not hold on the same device.

@@ -1,26 +1,43 @@
 //! Placement: the layout of every join and the owner of every tensor, so that the fewest bytes
 //! move.
 //!
-//! Files: `axes` (layouts as assignments of device axes), `lists` (hash-consed holdings and
-//! tables), `model` (the labelling problem and how its solutions are read).
+//! 1. *Bound*: partition vectors alone; an edge costs the least that any devices allow. Solved
+//!    exactly, it bounds every placement with one tuple per device.
+//! 2. *Incumbent*: the vectors of 1, with device axes that agree along edges.
+//! 3. *Close*: min-marginals of 1 discard every vector that no better placement has; what is left
+//!    is searched with all its axes, if that is little enough, else with those that agree.
+//!
+//! Files: `spread` (vectors and assignments of device axes), `kind` (what an edge costs), `model`
+//! (variables and edges of a graph), `values` (lists of values and the problems over them),
+//! `incumbent` (axes that agree), `evaluate` (what placements move).
 
-mod axes;
-mod lists;
+mod evaluate;
+mod incumbent;
+mod kind;
 mod model;
+mod spread;
+mod values;
 
-use crate::graph::{BoundGraph, Node, NodeId};
-use crate::plan::layout::Layout;
-use crate::plan::partition::Room;
+use std::rc::Rc;
+
+use crate::graph::BoundGraph;
 use crate::plan::planner::{Algorithm, PlanError};
-use crate::plan::search::{Budget, Solution, Unwatched, exhaustive, linearized, solve};
+use crate::plan::search::{
+    Budget, Marginals, Unwatched, VarId, exhaustive, linearized, marginals, solve,
+};
 use crate::plan::{NodePlan, Residency};
 
-use axes::{Axes, Orders};
+pub(crate) use evaluate::Evaluator;
+use incumbent::{Aligner, Incumbent};
 pub(crate) use model::Keep;
 use model::Model;
+use spread::{Spread, Vector};
+use values::{List, Tables};
 
-/// Most values of a variable before fewer orders of axes are searched.
-const VALUES: u64 = 300;
+/// Most spreads of a variable before those that agree with neighbours are searched alone.
+const VALUES: u64 = 400;
+/// Most vectors of a variable, beside the incumbent's, that are tried at once.
+const TRIED: usize = 12;
 /// Most assignments that `exhaustive` tries.
 const EXHAUSTIVE: u128 = 1 << 32;
 
@@ -30,25 +47,23 @@ pub(crate) struct Placed {
     pub nodes: Vec<NodePlan>,
     /// Predicted bytes: at least those that move.
     pub cost: u128,
-    /// No plan of the space costs less.
+    /// No placement by device axes costs less.
     pub bound: u128,
-    /// Is every assignment of axes in the space?
-    pub all_axes: bool,
+    /// No placement with one tuple per device costs less.
+    pub any: u128,
 }
 
-/// Every layout of a join stays.
-pub(crate) fn keep_all(_: NodeId, _: &Layout) -> bool {
-    true
-}
-
-/// A placement problem.
+/// A placement problem, with what was computed for it so far.
 pub(crate) struct Search {
     model: Model,
-    orders: Orders,
+    vectors: Tables<Vector>,
+    spreads: Tables<Spread>,
 }
 
+type Domains = Vec<Rc<List<Vector>>>;
+
 impl Search {
-    /// Over the joins that `keep` keeps.
+    /// Of a graph.
     ///
     /// # Errors
     /// Pins that cannot be kept.
@@ -56,61 +71,151 @@ impl Search {
         graph: &BoundGraph,
         devices: u32,
         residency: Residency,
-        keep: Keep<'_>,
     ) -> Result<Search, PlanError> {
-        let orders = orders(graph, devices);
-        let model = Model::build(graph, devices, residency, orders, keep)?;
-        Ok(Search { model, orders })
-    }
-
-    /// Did the predicate keep a layout of some vertex?
-    pub fn keeps_some(&self) -> bool {
-        self.model.keeps_some()
+        Ok(Search {
+            model: Model::build(graph, devices, residency)?,
+            vectors: Tables::default(),
+            spreads: Tables::default(),
+        })
     }
 
     /// The cheapest placement.
     ///
     /// # Errors
     /// [`PlanError::TooManyPlans`].
-    pub fn solve(&self, algorithm: Algorithm) -> Result<Placed, PlanError> {
-        let problem = self.model.problem();
-        let Solution {
-            assignment,
-            cost,
-            bound,
-            ..
-        } = match algorithm {
-            Algorithm::Exact => solve(problem, Budget::default(), &Unwatched),
-            Algorithm::Linearized => linearized::solve(problem),
-            Algorithm::Exhaustive => exhaustive::solve(problem, EXHAUSTIVE)
-                .ok_or(PlanError::TooManyPlans { limit: EXHAUSTIVE })?,
+    pub fn solve(&mut self, algorithm: Algorithm) -> Result<Placed, PlanError> {
+        let domains = self.model.domains();
+        match algorithm {
+            Algorithm::Exact => Ok(self.exact(&domains, true)),
+            Algorithm::Linearized => Ok(self.linearized(&domains)),
+            Algorithm::Exhaustive => self.exhaustive(&domains),
+        }
+    }
+
+    /// A good placement whose joins have vectors that `keep` keeps; `None` if it keeps none.
+    pub fn kept(&mut self, keep: Keep<'_>) -> Option<Placed> {
+        let (domains, some) = self.model.kept(keep);
+        some.then(|| self.exact(&domains, false))
+    }
+
+    fn exact(&mut self, domains: &Domains, close: bool) -> Placed {
+        let problem = self.vectors.problem(&self.model, domains);
+        let found = solve(&problem, Budget::default(), &Unwatched);
+        let vectors = chosen(domains, &found.assignment);
+        let mut aligner = Aligner::new(&self.model, &mut self.spreads);
+        let mut best = aligner.place(&vectors);
+        // ties alone are not worth a further search
+        let bytes = self.model.bytes(found.bound);
+        let good = bytes * u128::from(self.model.unit) + u128::from(self.model.unit - 1);
+        best = aligner.improve(best, good, &|_| Vec::new());
+        let mut bound = found.bound;
+        if close && best.cost > good {
+            let marginals = marginals(&problem, Budget::default(), &Unwatched);
+            best = aligner.improve(best, good, &|v| tried(&marginals, domains, v));
+            let open = survivors(&marginals, domains, best.cost);
+            if best.cost > good && spreads(&open) <= VALUES {
+                (best, bound) = self.closed(&open, best);
+            }
+        }
+        self.placed(best, bound, found.bound)
+    }
+
+    /// The cheapest placement, given that no better one has vectors outside these, and its bound.
+    fn closed(&mut self, open: &[Vec<Vector>], best: Incumbent) -> (Incumbent, u128) {
+        let lists = &mut self.spreads.lists;
+        let domains: Vec<Rc<List<Spread>>> = (open.iter().zip(&best.spreads))
+            .map(|(vectors, own)| {
+                let mut all: Vec<Spread> = vectors.iter().flat_map(Vector::spreads).collect();
+                if !all.contains(own) {
+                    all.push(own.clone());
+                }
+                lists.intern(all)
+            })
+            .collect();
+        let problem = self.spreads.problem(&self.model, &domains);
+        let found = solve(&problem, Budget::default(), &Unwatched);
+        let bound = found.bound.min(best.cost);
+        if found.cost >= best.cost {
+            return (best, bound);
+        }
+        let chosen = domains.iter().zip(found.assignment);
+        let best = Incumbent {
+            spreads: chosen.map(|(d, x)| d.all[x as usize].clone()).collect(),
+            cost: found.cost,
         };
-        Ok(Placed {
-            nodes: self.model.read(&assignment),
-            cost: self.model.bytes(cost),
-            bound: self.model.bytes(bound),
-            all_axes: self.orders != Orders::Canonical,
-        })
+        (best, bound)
+    }
+
+    fn linearized(&mut self, domains: &Domains) -> Placed {
+        let problem = self.vectors.problem(&self.model, domains);
+        let found = linearized::solve(&problem);
+        let vectors = chosen(domains, &found.assignment);
+        let mut aligner = Aligner::new(&self.model, &mut self.spreads);
+        let best = aligner.place(&vectors);
+        let best = aligner.improve(best, found.bound, &|_| Vec::new());
+        self.placed(best, found.bound, found.bound)
+    }
+
+    fn exhaustive(&mut self, domains: &Domains) -> Result<Placed, PlanError> {
+        let lists = &mut self.spreads.lists;
+        let domains: Vec<Rc<List<Spread>>> = domains
+            .iter()
+            .map(|d| lists.intern(d.all.iter().flat_map(Vector::spreads).collect()))
+            .collect();
+        let problem = self.spreads.problem(&self.model, &domains);
+        let found = exhaustive::solve(&problem, EXHAUSTIVE)
+            .ok_or(PlanError::TooManyPlans { limit: EXHAUSTIVE })?;
+        let chosen = domains.iter().zip(found.assignment);
+        let best = Incumbent {
+            spreads: chosen.map(|(d, x)| d.all[x as usize].clone()).collect(),
+            cost: found.cost,
+        };
+        Ok(self.placed(best, found.bound, 0))
+    }
+
+    fn placed(&self, best: Incumbent, bound: u128, any: u128) -> Placed {
+        Placed {
+            nodes: self.model.read(&best.spreads),
+            cost: self.model.bytes(best.cost),
+            bound: self.model.bytes(bound.min(best.cost)),
+            any: self.model.bytes(any.min(best.cost)),
+        }
     }
 }
 
-/// The largest space in which no variable has too many values.
-fn orders(graph: &BoundGraph, devices: u32) -> Orders {
-    let labels = |(id, node): (NodeId, &Node)| {
-        let extents = graph.label_extents(id);
-        let axes = graph.shape(id).iter().filter(|&&n| n > 1).count();
-        let room = |e| Room::of_vertex(node, e, extents, devices).ok();
-        let room = node.einsum().and_then(room);
-        let labels = room.map_or(0, |r| r.most.iter().filter(|&&n| n > 1).count());
-        labels.max(axes)
+fn chosen(domains: &Domains, assignment: &[u32]) -> Vec<Vector> {
+    let value = |(d, &x): (&Rc<List<Vector>>, &u32)| d.all[x as usize].clone();
+    domains.iter().zip(assignment).map(value).collect()
+}
+
+/// The vectors of a variable whose least cost is lowest.
+fn tried(marginals: &Marginals, domains: &Domains, v: usize) -> Vec<Vector> {
+    let least = |x: usize| marginals.least(VarId(v as u32), x as u32);
+    let mut order: Vec<usize> = (0..domains[v].all.len()).collect();
+    order.sort_by_key(|&x| (least(x), x));
+    let first = order.into_iter().take(TRIED);
+    first.map(|x| domains[v].all[x].clone()).collect()
+}
+
+/// Per variable: the vectors that a placement of less than `cost` may have.
+fn survivors(marginals: &Marginals, domains: &Domains, cost: u128) -> Vec<Vec<Vector>> {
+    let open = |(v, domain): (usize, &Rc<List<Vector>>)| {
+        let all = domain.all.iter().enumerate();
+        let all = all.filter(|(x, _)| marginals.least(VarId(v as u32), *x as u32) < cost);
+        all.map(|(_, vector)| vector.clone()).collect()
     };
-    let (axes, labels) = (
-        Axes::of(devices),
-        graph.ids().map(labels).max().unwrap_or(0),
-    );
-    let all = [Orders::All, Orders::Ascending];
-    let fits = all.into_iter().find(|&o| axes.count(labels, o) <= VALUES);
-    fits.unwrap_or(Orders::Canonical)
+    domains.iter().enumerate().map(open).collect()
+}
+
+/// Most spreads of a variable.
+fn spreads(open: &[Vec<Vector>]) -> u64 {
+    let count = |vectors: &Vec<Vector>| {
+        vectors
+            .iter()
+            .map(Vector::count)
+            .fold(0, u64::saturating_add)
+    };
+    open.iter().map(count).max().unwrap_or(0)
 }
 
 #[cfg(test)]

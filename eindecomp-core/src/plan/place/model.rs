@@ -1,67 +1,88 @@
-//! The labelling problem of `placed`: which variables there are and what each pair costs.
+//! The labelling problem of `placed`: which variables there are, and what each pair costs.
 //!
-//! * `J_v`: the layout of a vertex's join (one tuple per device);
-//! * `O_T`: the layout of a tensor's single copy, unless the join's own tiles are one already:
+//! * `J_v`: how a vertex's join is cut (one tuple per device);
+//! * `O_T`: how a tensor's single copy is cut, unless the join's own tiles are one already:
 //!   then moving a tile away from where it is made never pays (what a reader lacks beyond the
 //!   maker's tile is at most what it lacks beyond the owner's and the owner's beyond the maker's);
 //! * `R_T`: what each device holds of a tensor with several readers, so that a box which two of
 //!   them need on one device is fetched once.
 //!
 //! Costs are bytes; ties break by bytes loaded and held, then by the size of the largest tuple.
+//! Both follow from vectors alone, as does which variables and edges there are.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use crate::ein::EinSum;
-use crate::ein::access::AccessMap;
+use super::kind::{Kind, saturate};
+use super::spread::{Spread, Vector, joins, owners, replicas};
+use super::values::{List, Lists};
+use crate::ein::access::{AccessMap, AxisAccess};
+use crate::ein::einsum::Part;
+use crate::ein::{DType, EinSum, LabelId};
 use crate::graph::{BoundGraph, Node, NodeId, Op, Role};
-use crate::plan::layout::Layout;
 use crate::plan::partition::{Room, no_room};
 use crate::plan::planner::PlanError;
-use crate::plan::search::{Problem, VarId};
+use crate::plan::search::VarId;
 use crate::plan::{NodePlan, Residency};
 
-use super::axes::Orders;
-use super::lists::{Holdings, Layouts, Lists, Rows, saturate};
+/// A predicate that keeps some partition vectors of a join; where it keeps none, all stay.
+pub(crate) type Keep<'a> = &'a dyn Fn(NodeId, &[u32]) -> bool;
 
-/// A predicate that keeps some layouts of a join; where it keeps none, all stay.
-pub(crate) type Keep<'a> = &'a dyn Fn(NodeId, &Layout) -> bool;
-
-/// A variable with what its values are.
-struct Choice {
-    variable: VarId,
-    layouts: Rc<Layouts>,
+/// A variable.
+pub(super) struct Variable {
+    /// The vertex, if it is a join.
+    pub join: Option<NodeId>,
+    /// Its vectors.
+    pub domain: Rc<List<Vector>>,
+    /// Per vector: what breaks ties.
+    pub ties: Rc<Vec<u64>>,
 }
 
-/// Where readers find a tensor: the variable and what each of its values holds.
+/// Where a tensor is found: a variable, and the label of its space that cuts each axis (`None`:
+/// the space is the tensor's).
 #[derive(Clone)]
 struct Source {
     variable: VarId,
-    holds: Rc<Holdings>,
+    cuts: Option<Rc<Vec<Option<usize>>>>,
+}
+
+/// Bytes that the needs of one variable lack beyond what another one has.
+pub(super) struct Edge {
+    pub need: VarId,
+    pub have: VarId,
+    /// Position in [`Model::kinds`].
+    pub kind: usize,
+}
+
+/// A kind, and how it sees its variables.
+pub(super) struct Seen {
+    pub kind: Kind,
+    /// Per label of the need's space: does it matter?
+    pub need: Vec<bool>,
+    /// The label of the have's space that cuts each axis; `None`: the space is the tensor's.
+    pub have: Option<Rc<Vec<Option<usize>>>>,
 }
 
 /// What a plan's entry is read from.
 #[derive(Default)]
 struct Entry {
-    join: Option<Choice>,
-    /// `None` for weights that each device keeps; fused with the join: the same variable.
-    owner: Option<Choice>,
+    join: Option<VarId>,
+    /// `None` for weights that each device keeps.
+    owner: Option<Source>,
 }
 
-/// A variable's two costs per value: bytes moved are all on edges, so only ties are here.
-struct Edge {
-    from: VarId,
-    to: VarId,
-    bytes: Rc<Vec<u64>>,
-}
-
-/// The problem, and how its solutions are read.
-pub(crate) struct Model {
-    problem: Problem,
+/// The variables and edges of a graph, and how assignments are read.
+pub(super) struct Model {
+    pub devices: u32,
+    pub variables: Vec<Variable>,
+    pub edges: Vec<Edge>,
+    pub kinds: Vec<Seen>,
+    pub vectors: Lists<Vector>,
     entries: Vec<Entry>,
     /// One byte moved costs this much; what is below breaks ties.
-    unit: u64,
-    keeps_some: bool,
+    pub unit: u64,
+    /// What ties are divided by.
+    shrink: u64,
 }
 
 impl Model {
@@ -73,26 +94,34 @@ impl Model {
         graph: &BoundGraph,
         devices: u32,
         residency: Residency,
-        orders: Orders,
-        keep: Keep<'_>,
     ) -> Result<Model, PlanError> {
         let mut build = Build {
             graph,
             residency,
-            lists: Lists::new(devices, orders),
             readers: readers(graph),
-            ties: Vec::new(),
-            edges: Vec::new(),
+            numbers: HashMap::new(),
+            joins: HashMap::new(),
+            owners: HashMap::new(),
+            replicas: HashMap::new(),
+            ties: HashMap::new(),
             sources: Vec::new(),
-            entries: Vec::new(),
-            keeps_some: false,
+            model: Model {
+                devices,
+                variables: Vec::new(),
+                edges: Vec::new(),
+                kinds: Vec::new(),
+                vectors: Lists::default(),
+                entries: Vec::new(),
+                unit: 1,
+                shrink: 1,
+            },
         };
         for (id, node) in graph.ids() {
             let (entry, source) = match &node.op {
                 Op::Input(role) => build.input(id, *role),
-                Op::EinSum(e) => build.vertex(id, node, e, keep)?,
+                Op::EinSum(e) => build.vertex(id, node, e)?,
             };
-            build.entries.push(entry);
+            build.model.entries.push(entry);
             build.sources.push(source);
         }
         for (state, last) in graph.states() {
@@ -101,14 +130,34 @@ impl Model {
         Ok(build.finish())
     }
 
-    /// What to solve.
-    pub fn problem(&self) -> &Problem {
-        &self.problem
+    /// The whole domain of every variable.
+    pub fn domains(&self) -> Vec<Rc<List<Vector>>> {
+        self.variables.iter().map(|v| v.domain.clone()).collect()
     }
 
-    /// Did the predicate keep a layout of some vertex?
-    pub fn keeps_some(&self) -> bool {
-        self.keeps_some
+    /// The domains that a predicate leaves, and whether it kept a vector of some vertex.
+    pub fn kept(&mut self, keep: Keep<'_>) -> (Vec<Rc<List<Vector>>>, bool) {
+        let mut some = false;
+        let mut domains = self.domains();
+        for (domain, variable) in domains.iter_mut().zip(&self.variables) {
+            let Some(node) = variable.join else { continue };
+            let all = domain.all.iter();
+            let kept: Vec<Vector> = all.filter(|v| keep(node, &v.parts)).cloned().collect();
+            some |= !kept.is_empty();
+            if !kept.is_empty() && kept.len() < domain.all.len() {
+                *domain = self.vectors.intern(kept);
+            }
+        }
+        (domains, some)
+    }
+
+    /// What a value of a variable adds to the cost.
+    pub fn tie(&self, v: VarId, vector: &Vector) -> u64 {
+        let variable = &self.variables[v.at()];
+        variable
+            .domain
+            .at(vector)
+            .map_or(0, |at| variable.ties[at] / self.shrink)
     }
 
     /// Bytes of a cost of the problem.
@@ -117,11 +166,17 @@ impl Model {
     }
 
     /// The plan entries of an assignment; their costs are still 0.
-    pub fn read(&self, assignment: &[u32]) -> Vec<NodePlan> {
-        let layout = |c: &Choice| c.layouts.all[assignment[c.variable.at()] as usize].clone();
+    pub fn read(&self, assignment: &[Spread]) -> Vec<NodePlan> {
+        let owner = |s: &Source| {
+            let spread = &assignment[s.variable.at()];
+            match &s.cuts {
+                Some(cuts) => spread.through(cuts).layout(),
+                None => spread.layout(),
+            }
+        };
         let entry = |e: &Entry| NodePlan {
-            join: e.join.as_ref().map(layout),
-            owner: e.owner.as_ref().map(layout),
+            join: e.join.map(|j| assignment[j.at()].layout()),
+            owner: e.owner.as_ref().map(owner),
             cost: 0,
         };
         self.entries.iter().map(entry).collect()
@@ -149,35 +204,96 @@ fn reads(e: &EinSum) -> Vec<(NodeId, AccessMap)> {
     all.filter(|read| seen.insert(read.clone())).collect()
 }
 
+/// What a tile of the labels makes of the output.
+fn makes(e: &EinSum, extents: &[usize]) -> AccessMap {
+    let axis = |axis: &Vec<LabelId>| {
+        let mut step = 1i64;
+        let mut terms: Vec<(LabelId, i64)> = Vec::new();
+        for &l in axis.iter().rev() {
+            terms.push((l, step));
+            step = step.saturating_mul(extents[l.at()] as i64);
+        }
+        match terms.as_slice() {
+            &[(l, 1)] => AxisAccess::Bare(l),
+            _ => AxisAccess::Affine { terms, offset: 0 },
+        }
+    };
+    AccessMap {
+        axes: e.out.iter().map(axis).collect(),
+    }
+}
+
+/// The tiles themselves.
+fn tiles(rank: usize) -> AccessMap {
+    let axis = |axis: usize| AxisAccess::Bare(LabelId(axis as u16));
+    AccessMap {
+        axes: (0..rank).map(axis).collect(),
+    }
+}
+
+fn element(dtype: DType, rank: usize) -> Vec<Part> {
+    vec![Part {
+        dtype,
+        axes: vec![true; rank],
+    }]
+}
+
+/// What decides the ties of a join: its vectors, extents, and what it reads of kept weights.
+type TieKey = (usize, Vec<usize>, Vec<(AccessMap, Vec<usize>, DType)>);
+
 struct Build<'a> {
     graph: &'a BoundGraph,
     residency: Residency,
-    lists: Lists,
     readers: Vec<usize>,
-    /// Per variable, per value: what breaks ties.
-    ties: Vec<Vec<u64>>,
-    edges: Vec<Edge>,
+    numbers: HashMap<(Kind, Option<Rc<Vec<Option<usize>>>>), usize>,
+    joins: HashMap<Room, Option<Rc<List<Vector>>>>,
+    owners: HashMap<Vec<usize>, Rc<List<Vector>>>,
+    replicas: HashMap<(usize, Vec<usize>), Rc<List<Vector>>>,
+    ties: HashMap<TieKey, Rc<Vec<u64>>>,
     sources: Vec<Option<Source>>,
-    entries: Vec<Entry>,
-    keeps_some: bool,
+    model: Model,
 }
 
 impl Build<'_> {
-    fn variable(&mut self, ties: Vec<u64>) -> VarId {
-        self.ties.push(ties);
-        VarId(self.ties.len() as u32 - 1)
+    fn variable(
+        &mut self,
+        join: Option<NodeId>,
+        domain: Rc<List<Vector>>,
+        ties: Rc<Vec<u64>>,
+    ) -> VarId {
+        self.model.variables.push(Variable { join, domain, ties });
+        VarId(self.model.variables.len() as u32 - 1)
+    }
+
+    fn edge(&mut self, need: VarId, have: &Source, kind: Kind) {
+        let kinds = &mut self.model.kinds;
+        let number = *(self.numbers)
+            .entry((kind.clone(), have.cuts.clone()))
+            .or_insert_with(|| {
+                kinds.push(Seen {
+                    need: kind.seen(),
+                    have: have.cuts.clone(),
+                    kind,
+                });
+                kinds.len() - 1
+            });
+        self.model.edges.push(Edge {
+            need,
+            have: have.variable,
+            kind: number,
+        });
     }
 
     fn input(&mut self, id: NodeId, role: Role) -> (Entry, Option<Source>) {
         if role == Role::Weight && self.residency != Residency::Sharded {
             return (Entry::default(), None);
         }
-        let (owner, source) = self.owner(id);
+        let owner = self.owner(id);
         let entry = Entry {
             join: None,
-            owner: Some(owner),
+            owner: Some(owner.clone()),
         };
-        (entry, Some(self.share(id, source)))
+        (entry, Some(self.share(id, owner)))
     }
 
     fn vertex(
@@ -185,134 +301,140 @@ impl Build<'_> {
         id: NodeId,
         node: &Node,
         e: &EinSum,
-        keep: Keep<'_>,
     ) -> Result<(Entry, Option<Source>), PlanError> {
-        let extents = self.graph.label_extents(id);
-        let joins = self.joins(id, node, e, keep)?;
-        let outputs = self.lists.outputs(e, &joins, extents);
-        let mut ties = vec![0u64; joins.all.len()];
-        let mut fetched = Vec::new();
+        let extents = self.graph.label_extents(id).to_vec();
+        let domain = self.domain(node, e, &extents)?;
+        let (mut kept, mut fetched) = (Vec::new(), Vec::new());
         for (tensor, access) in reads(e) {
-            let size = self.graph.node(tensor).dtype.size() as u64;
-            let shape = self.graph.shape(tensor);
-            let need = self.lists.footprints(access, &joins, extents, shape);
+            let (shape, dtype) = (self.graph.shape(tensor), self.graph.node(tensor).dtype);
             match self.sources[tensor.at()].clone() {
-                Some(source) => {
-                    let size = vec![size; joins.all.len()];
-                    let bytes = self.lists.table(&need, &source.holds, &size, Rows::Have);
-                    fetched.push((source.variable, bytes));
-                }
-                None => add(
-                    &mut ties,
-                    need.iter().map(|n| saturate(n.elements()) * size),
-                ),
+                Some(source) => fetched.push((
+                    source,
+                    Kind {
+                        access,
+                        extents: extents.clone(),
+                        shape: shape.to_vec(),
+                        once: element(dtype, shape.len()),
+                        folded: Vec::new(),
+                    },
+                )),
+                None => kept.push((access, shape.to_vec(), dtype)),
             }
         }
-        add(
-            &mut ties,
-            excess(&joins.all, extents, self.lists.devices).into_iter(),
-        );
-        let variable = self.variable(ties);
-        for (from, bytes) in fetched {
-            self.edges.push(Edge {
-                from,
-                to: variable,
-                bytes,
-            });
+        let ties = self.join_ties(&domain, &extents, kept);
+        let join = self.variable(Some(id), domain.clone(), ties);
+        for (source, kind) in fetched {
+            self.edge(join, &source, kind);
         }
-        let join = Choice {
-            variable,
-            layouts: joins.clone(),
-        };
         let shape = self.graph.shape(id);
-        let own = self.lists.own(e, &joins);
-        let tiles = self.lists.tiles(&own, shape);
-        if partials(e, &joins.all).iter().all(|&n| n == 1) && tiles.same(&outputs) {
-            let owner = Choice {
-                variable,
-                layouts: own,
-            };
-            let source = Source {
-                variable,
-                holds: outputs,
+        if let Some(cuts) = own_tiles(e, &domain, &extents, shape) {
+            let own = Source {
+                variable: join,
+                cuts: Some(Rc::new(cuts)),
             };
             let entry = Entry {
                 join: Some(join),
-                owner: Some(owner),
+                owner: Some(own.clone()),
             };
-            return Ok((entry, Some(self.share(id, source))));
+            return Ok((entry, Some(self.share(id, own))));
         }
-        let (owner, source) = self.owner(id);
-        let folds = partials(e, &joins.all);
-        let (parts, stored) = (e.parts(), e.dtype.size() as u64);
-        let bytes = match &parts[..] {
-            [part] if !part.axes.contains(&false) => {
-                let folded = part.dtype.size() as u64;
-                let size = |n| if n > 1 { folded } else { stored };
-                let size: Vec<u64> = folds.into_iter().map(size).collect();
-                self.lists.table(&outputs, &source.holds, &size, Rows::Need)
-            }
-            _ => self
-                .lists
-                .sent(&outputs, &source.holds, parts, folds, stored),
+        let owner = self.owner(id);
+        let kind = Kind {
+            access: makes(e, &extents),
+            extents,
+            shape: shape.to_vec(),
+            once: element(e.dtype, shape.len()),
+            folded: e.parts(),
         };
-        self.edges.push(Edge {
-            from: variable,
-            to: source.variable,
-            bytes,
-        });
+        self.edge(join, &owner, kind);
         let entry = Entry {
             join: Some(join),
-            owner: Some(owner),
+            owner: Some(owner.clone()),
         };
-        Ok((entry, Some(self.share(id, source))))
+        Ok((entry, Some(self.share(id, owner))))
     }
 
-    fn joins(
+    fn domain(
         &mut self,
-        id: NodeId,
         node: &Node,
         e: &EinSum,
-        keep: Keep<'_>,
-    ) -> Result<Rc<Layouts>, PlanError> {
-        let extents = self.graph.label_extents(id);
-        let room = Room::of_vertex(node, e, extents, self.lists.devices)?;
-        let all = self.lists.joins(room);
-        let all = all
-            .filter(|l| !l.all.is_empty())
-            .ok_or_else(|| no_room(node, e, extents, self.lists.devices))?;
-        let kept: Vec<Layout> = all.all.iter().filter(|l| keep(id, l)).cloned().collect();
-        self.keeps_some |= !kept.is_empty();
-        if kept.is_empty() || kept.len() == all.all.len() {
-            return Ok(all);
-        }
-        Ok(self.lists.layouts(kept))
+        extents: &[usize],
+    ) -> Result<Rc<List<Vector>>, PlanError> {
+        let devices = self.model.devices;
+        let room = Room::of_vertex(node, e, extents, devices)?;
+        let lists = &mut self.model.vectors;
+        let all = self.joins.entry(room).or_insert_with_key(|room| {
+            let all = joins(devices, room).filter(|all| !all.is_empty());
+            all.map(|all| lists.intern(all))
+        });
+        let all = all.clone();
+        all.ok_or_else(|| no_room(node, e, extents, devices))
+    }
+
+    fn join_ties(
+        &mut self,
+        domain: &Rc<List<Vector>>,
+        extents: &[usize],
+        kept: Vec<(AccessMap, Vec<usize>, DType)>,
+    ) -> Rc<Vec<u64>> {
+        let devices = self.model.devices;
+        let key = (domain.id, extents.to_vec(), kept);
+        let make = |(_, extents, kept): &TieKey| {
+            let mut ties = excess(&domain.all, extents, devices);
+            for (access, shape, dtype) in kept {
+                let kind = Kind {
+                    access: access.clone(),
+                    extents: extents.clone(),
+                    shape: shape.clone(),
+                    once: element(*dtype, shape.len()),
+                    folded: Vec::new(),
+                };
+                let seen = kind.seen();
+                let needs: Vec<Vector> = domain.all.iter().map(|v| v.seen(&seen)).collect();
+                for (tie, loaded) in ties.iter_mut().zip(kind.needed(&needs)) {
+                    *tie = tie.saturating_add(loaded);
+                }
+            }
+            Rc::new(ties)
+        };
+        self.ties.entry(key).or_insert_with_key(make).clone()
     }
 
     /// A variable for the owner of a tensor.
-    fn owner(&mut self, id: NodeId) -> (Choice, Source) {
-        let shape = self.graph.shape(id);
-        let layouts = self.lists.owners(shape);
-        let holds = self.lists.tiles(&layouts, shape);
-        let ties = excess(&layouts.all, shape, self.lists.devices);
-        let variable = self.variable(ties);
-        (Choice { variable, layouts }, Source { variable, holds })
+    fn owner(&mut self, id: NodeId) -> Source {
+        let (shape, devices) = (self.graph.shape(id), self.model.devices);
+        let lists = &mut self.model.vectors;
+        let make = |shape: &Vec<usize>| lists.intern(owners(devices, shape));
+        let domain = self.owners.entry(shape.to_vec()).or_insert_with_key(make);
+        let domain = domain.clone();
+        let ties = Rc::new(excess(&domain.all, shape, devices));
+        Source {
+            variable: self.variable(None, domain, ties),
+            cuts: None,
+        }
     }
 
     /// The owners of a state get its last version at the end of a run.
     fn home(&mut self, state: NodeId, last: NodeId) {
-        let owner = self.entries[state.at()].owner.as_ref();
+        let owner = self.model.entries[state.at()].owner.clone();
         let have = self.sources[last.at()].clone();
         let (Some(owner), Some(have), false) = (owner, have, state == last) else {
             return;
         };
-        let (from, layouts) = (owner.variable, owner.layouts.clone());
-        let need = self.lists.tiles(&layouts, self.graph.shape(state));
-        let size = self.graph.node(state).dtype.size() as u64;
-        let size = vec![size; layouts.all.len()];
-        let bytes = self.lists.table(&need, &have.holds, &size, Rows::Need);
-        let to = have.variable;
-        self.edges.push(Edge { from, to, bytes });
+        let kind = self.copies(state);
+        self.edge(owner.variable, &have, kind);
+    }
+
+    /// Needs the tiles of a tensor.
+    fn copies(&self, id: NodeId) -> Kind {
+        let shape = self.graph.shape(id);
+        Kind {
+            access: tiles(shape.len()),
+            extents: shape.to_vec(),
+            shape: shape.to_vec(),
+            once: element(self.graph.node(id).dtype, shape.len()),
+            folded: Vec::new(),
+        }
     }
 
     /// A variable for the replicas of a tensor with several readers.
@@ -320,65 +442,89 @@ impl Build<'_> {
         if self.readers[id.at()] < 2 {
             return owner;
         }
-        let size = self.graph.node(id).dtype.size() as u64;
-        let holds = self.lists.replicas(&owner.holds, self.graph.shape(id));
-        let ties: Vec<u64> = holds
-            .iter()
-            .map(|h| saturate(h.elements()) * size)
-            .collect();
-        let sizes = vec![size; ties.len()];
-        let bytes = self.lists.table(&holds, &owner.holds, &sizes, Rows::Have);
-        let variable = self.variable(ties);
-        self.edges.push(Edge {
-            from: owner.variable,
-            to: variable,
-            bytes,
+        let (shape, devices) = (self.graph.shape(id), self.model.devices);
+        let lists = &mut self.model.vectors;
+        let own = &self.model.variables[owner.variable.at()].domain;
+        let key = (own.id, shape.to_vec());
+        let domain = self.replicas.entry(key).or_insert_with(|| {
+            let own = own.all.iter().map(|v| match &owner.cuts {
+                Some(cuts) => v.through(cuts),
+                None => v.clone(),
+            });
+            lists.intern(replicas(devices, shape, &own.collect::<Vec<_>>()))
         });
-        Source { variable, holds }
+        let domain = domain.clone();
+        let kind = self.copies(id);
+        let ties = Rc::new(kind.needed(&domain.all));
+        let variable = self.variable(None, domain, ties);
+        self.edge(variable, &owner, kind);
+        Source {
+            variable,
+            cuts: None,
+        }
     }
 
     /// Bytes and ties as one number per entry: a byte weighs more than all ties together, as far
     /// as 64 bits allow.
     fn finish(self) -> Model {
-        let most = |t: &Vec<u64>| u128::from(t.iter().copied().max().unwrap_or(0));
-        let bytes: u128 = self.edges.iter().map(|e| most(&e.bytes)).sum();
-        let ties: u128 = self.ties.iter().map(most).sum();
-        let room = u128::from(u64::MAX / 4) / bytes.max(1);
-        let unit = saturate(room.clamp(1, 1 << 24));
-        // every tie rounds down, so their sum stays below one byte's weight
-        let shrink = saturate(ties / u128::from(unit) + 1);
-        let mut problem = Problem::new();
-        for ties in &self.ties {
-            let ties: Vec<u64> = ties.iter().map(|t| t / shrink).collect();
-            problem.add_variable(ties);
-        }
-        let mut scaled = std::collections::HashMap::new();
-        for e in &self.edges {
-            let table = scaled.entry(Rc::as_ptr(&e.bytes)).or_insert_with(|| {
-                let table = e.bytes.iter().map(|b| b.saturating_mul(unit));
-                table.collect::<std::sync::Arc<[u64]>>()
+        let mut model = self.model;
+        let mut largest = HashMap::new();
+        let mut bytes = 0u128;
+        for e in &model.edges {
+            let needs = &model.variables[e.need.at()].domain;
+            let most = largest.entry((e.kind, needs.id)).or_insert_with(|| {
+                let seen = &model.kinds[e.kind];
+                let needs: Vec<Vector> = needs.all.iter().map(|v| v.seen(&seen.need)).collect();
+                seen.kind.needed(&needs).into_iter().max().unwrap_or(0)
             });
-            problem.add_edge(e.from, e.to, table.clone());
+            bytes += u128::from(*most);
         }
-        Model {
-            problem,
-            entries: self.entries,
-            unit,
-            keeps_some: self.keeps_some,
-        }
+        let most = |v: &Variable| u128::from(v.ties.iter().copied().max().unwrap_or(0));
+        let ties: u128 = model.variables.iter().map(most).sum();
+        let room = u128::from(u64::MAX / 4) / bytes.max(1);
+        model.unit = saturate(room.clamp(1, 1 << 24));
+        // every tie rounds down, so their sum stays below one byte's weight
+        model.shrink = saturate(ties / u128::from(model.unit) + 1);
+        model
     }
 }
 
-fn add(sum: &mut [u64], more: impl Iterator<Item = u64>) {
-    for (s, m) in sum.iter_mut().zip(more) {
-        *s = s.saturating_add(m);
-    }
+/// The label that cuts each axis of the output, if the tiles of every join are tiles of a single
+/// copy.
+fn own_tiles(
+    e: &EinSum,
+    domain: &List<Vector>,
+    extents: &[usize],
+    shape: &[usize],
+) -> Option<Vec<Option<usize>>> {
+    let outputs: usize = e.out.iter().map(Vec::len).sum();
+    let first = |axis: &Vec<LabelId>| axis.first().map(|l| l.at());
+    let cuts: Vec<Option<usize>> = e.out.iter().map(first).collect();
+    let mut seen = HashSet::new();
+    let own = |v: &Vector| {
+        let axes = cuts.iter().zip(&e.out).zip(shape);
+        let axes = axes.map(|((cut, labels), &extent)| {
+            let Some(l) = *cut else { return true };
+            let (parts, inner) = (v.parts[l], extent.checked_div(extents[l]).unwrap_or(1));
+            let same = |k| {
+                let (a, b) = crate::plan::layout::tile_range(extents[l], parts, k);
+                (a * inner, b * inner) == crate::plan::layout::tile_range(extent, parts, k)
+            };
+            labels[1..].iter().all(|m| v.parts[m.at()] == 1)
+                && (labels.len() == 1 || (0..parts).all(same))
+        });
+        v.parts[outputs..].iter().all(|&d| d == 1) && axes.fold(true, |all, one| all && one)
+    };
+    let all = domain.all.iter();
+    all.filter(|v| seen.insert(v.parts.clone()))
+        .all(own)
+        .then_some(cuts)
 }
 
-/// Per layout: devices × largest tile − all tiles, what an even cut would not waste.
-fn excess(layouts: &[Layout], extents: &[usize], devices: u32) -> Vec<u64> {
-    let waste = |l: &Layout| {
-        let largest = l
+/// Per vector: devices × largest tile − all tiles, what an even cut would not waste.
+fn excess(vectors: &[Vector], extents: &[usize], devices: u32) -> Vec<u64> {
+    let waste = |v: &Vector| {
+        let largest = v
             .parts
             .iter()
             .zip(extents)
@@ -387,12 +533,5 @@ fn excess(layouts: &[Layout], extents: &[usize], devices: u32) -> Vec<u64> {
         let all = largest.fold(u128::from(devices), u128::saturating_mul);
         saturate(all.saturating_sub(total.fold(1, u128::saturating_mul)))
     };
-    layouts.iter().map(waste).collect()
-}
-
-/// Per join: tuples that make parts of one output element.
-fn partials(e: &EinSum, joins: &[Layout]) -> Vec<u32> {
-    let reduced = e.reduce.as_ref().map_or(&[][..], |r| &r.labels);
-    let of = |j: &Layout| reduced.iter().map(|l| j.parts[l.at()]).product();
-    joins.iter().map(of).collect()
+    vectors.iter().map(waste).collect()
 }

@@ -10,7 +10,7 @@ fn solve(
     residency: Residency,
     algorithm: Algorithm,
 ) -> Result<Placed, PlanError> {
-    Search::new(graph, devices, residency, &keep_all)?.solve(algorithm)
+    Search::new(graph, devices, residency)?.solve(algorithm)
 }
 
 fn exact(graph: &BoundGraph, devices: u32, residency: Residency) -> Placed {

@@ -1,0 +1,187 @@
+//! Good placements: axes that agree with those of neighbours, chosen among a few candidates per
+//! variable by the exact search, again and again.
+
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::model::Model;
+use super::spread::{Spread, Vector};
+use super::values::{List, Tables};
+use crate::plan::search::{Budget, Solution, Unwatched, solve};
+
+/// A vector with at most so many assignments of axes is tried with all of them.
+const ALL: u64 = 24;
+/// Most neighbours that a candidate agrees with before all others.
+const FIRST: usize = 4;
+/// Most rounds of candidates.
+const ROUNDS: usize = 8;
+
+/// One spread per variable, and its cost.
+#[derive(Clone, Debug)]
+pub(super) struct Incumbent {
+    pub spreads: Vec<Spread>,
+    pub cost: u128,
+}
+
+/// What a neighbour wishes: per label, its slowest axes; and the bytes at stake.
+struct Wish {
+    stake: u64,
+    axes: Vec<(usize, Vec<u8>)>,
+}
+
+pub(super) struct Aligner<'a> {
+    model: &'a Model,
+    tables: &'a mut Tables<Spread>,
+    /// Per variable: its edges, and whether it is the need.
+    around: Vec<Vec<(usize, bool)>>,
+    stakes: HashMap<(usize, Vector, Vector), u64>,
+}
+
+impl<'a> Aligner<'a> {
+    pub fn new(model: &'a Model, tables: &'a mut Tables<Spread>) -> Aligner<'a> {
+        let mut around = vec![Vec::new(); model.variables.len()];
+        for (at, e) in model.edges.iter().enumerate() {
+            around[e.need.at()].push((at, true));
+            around[e.have.at()].push((at, false));
+        }
+        Aligner {
+            model,
+            tables,
+            around,
+            stakes: HashMap::new(),
+        }
+    }
+
+    /// A placement with these vectors.
+    pub fn place(&mut self, vectors: &[Vector]) -> Incumbent {
+        let mut spreads: Vec<Option<Spread>> = vec![None; vectors.len()];
+        for (v, vector) in vectors.iter().enumerate() {
+            let wishes = self.wishes(v, vector, |u| spreads[u].as_ref());
+            spreads[v] = Some(aligned(vector, wishes.iter()));
+        }
+        let spreads: Vec<Spread> = spreads.into_iter().flatten().collect();
+        let alone = spreads.iter().map(|s| vec![s.clone()]).collect();
+        self.choose(alone)
+    }
+
+    /// A placement at most as costly, with vectors among `vectors(variable)` or the given ones.
+    pub fn improve(
+        &mut self,
+        mut best: Incumbent,
+        bound: u128,
+        vectors: &dyn Fn(usize) -> Vec<Vector>,
+    ) -> Incumbent {
+        for _ in 0..ROUNDS {
+            if best.cost <= bound {
+                break;
+            }
+            let pools = (0..best.spreads.len())
+                .map(|v| {
+                    let mut pool = vec![best.spreads[v].clone()];
+                    self.candidates(v, &best.spreads[v].vector, &best.spreads, &mut pool);
+                    for vector in vectors(v) {
+                        if vector != best.spreads[v].vector {
+                            self.candidates(v, &vector, &best.spreads, &mut pool);
+                        }
+                    }
+                    pool
+                })
+                .collect();
+            let next = self.choose(pools);
+            if next.cost >= best.cost {
+                break;
+            }
+            best = next;
+        }
+        best
+    }
+
+    /// The cheapest choice of one candidate per variable.
+    fn choose(&mut self, pools: Vec<Vec<Spread>>) -> Incumbent {
+        let lists = &mut self.tables.lists;
+        let domains: Vec<Rc<List<Spread>>> = pools.into_iter().map(|p| lists.intern(p)).collect();
+        let problem = self.tables.problem(self.model, &domains);
+        let Solution {
+            assignment, cost, ..
+        } = solve(&problem, Budget::default(), &Unwatched);
+        let chosen = domains.iter().zip(assignment);
+        Incumbent {
+            spreads: chosen.map(|(d, x)| d.all[x as usize].clone()).collect(),
+            cost,
+        }
+    }
+
+    /// Adds spreads of a vector that agree with what neighbours have.
+    fn candidates(&mut self, v: usize, vector: &Vector, now: &[Spread], pool: &mut Vec<Spread>) {
+        let mut add = |spread: Spread| {
+            if !pool.contains(&spread) {
+                pool.push(spread);
+            }
+        };
+        if vector.count() <= ALL {
+            vector.spreads().into_iter().for_each(add);
+            return;
+        }
+        let wishes = self.wishes(v, vector, |u| Some(&now[u]));
+        for first in 0..wishes.len().clamp(1, FIRST) {
+            let chosen = wishes.get(first).into_iter().chain(&wishes);
+            add(aligned(vector, chosen));
+        }
+    }
+
+    /// What the neighbours of a variable wish of it, most bytes first.
+    fn wishes<'s>(
+        &mut self,
+        v: usize,
+        vector: &Vector,
+        now: impl Fn(usize) -> Option<&'s Spread>,
+    ) -> Vec<Wish> {
+        let mut wishes = Vec::new();
+        for &(e, needs) in &self.around[v] {
+            let edge = &self.model.edges[e];
+            let other = if needs { edge.have } else { edge.need };
+            let Some(other) = now(other.at()).filter(|o| o.vector.grid == vector.grid) else {
+                continue;
+            };
+            let seen = &self.model.kinds[edge.kind];
+            let through = |h: &Vector| match &seen.have {
+                Some(cuts) => h.through(cuts),
+                None => h.clone(),
+            };
+            let (need, have) = if needs {
+                (vector.seen(&seen.need), through(&other.vector))
+            } else {
+                (other.vector.seen(&seen.need), through(vector))
+            };
+            let kind = &seen.kind;
+            let stake = *(self.stakes)
+                .entry((edge.kind, need, have))
+                .or_insert_with_key(|(_, need, have)| kind.stake(need, have));
+            if stake == 0 {
+                continue;
+            }
+            let mut axes = Vec::new();
+            for (axis, access) in kind.access.axes.iter().enumerate() {
+                let label = access.labels().next();
+                let held = match &seen.have {
+                    Some(cuts) => cuts[axis],
+                    None => Some(axis),
+                };
+                if let (Some(label), Some(held)) = (label, held) {
+                    let (mine, theirs) = if needs { (label, held) } else { (held, label) };
+                    axes.push((mine, other.axes[theirs].clone()));
+                }
+            }
+            wishes.push(Wish { stake, axes });
+        }
+        wishes.sort_by_key(|w| std::cmp::Reverse(w.stake));
+        wishes
+    }
+}
+
+fn aligned<'w>(vector: &Vector, wishes: impl Iterator<Item = &'w Wish>) -> Spread {
+    let all: Vec<(usize, &[u8])> = wishes
+        .flat_map(|w| w.axes.iter().map(|(l, axes)| (*l, &axes[..])))
+        .collect();
+    vector.aligned(&all)
+}

@@ -1,0 +1,383 @@
+//! What one edge costs: bytes that the needs of one variable lack beyond what another one has.
+//!
+//! A [`Kind`] says how needs follow from a space (what tuples read, what they make, the tiles of a
+//! copy). Bytes = what is needed by all devices together − what is needed where it is. The first
+//! term follows from the vectors; the second one is
+//! * bounded, whatever the devices ([`Kind::bound`]): a tile on one device has at best the
+//!   largest common box of any two tiles. With tiles of equal size that is the closed form
+//!   p·N/∏max(d_need, d_have);
+//! * exact, given the axes ([`Kind::exact`]): that, divided by one prime per independent equation
+//!   between digits (the i-th axes of a label, where both have one), if the splits are even; else
+//!   boxes are counted.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use super::spread::{Spread, Vector, radices};
+use crate::ein::access::{AccessMap, AxisAccess};
+use crate::ein::einsum::Part;
+use crate::plan::cost::placed::Holding;
+use crate::plan::layout::{Region, tile_range};
+
+/// A kind of edge: equal ones have equal tables.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Kind {
+    /// What a tile of the space needs of the tensor.
+    pub access: AccessMap,
+    /// Extents of the space.
+    pub extents: Vec<usize>,
+    /// Extents of the tensor.
+    pub shape: Vec<usize>,
+    /// What an element consists of where it is needed once.
+    pub once: Vec<Part>,
+    /// The same where several devices make it; empty if each has one of its own.
+    pub folded: Vec<Part>,
+}
+
+/// Cost of a pair of vectors, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pair {
+    /// If nothing were where it is needed.
+    whole: u128,
+    /// Most that can be where it is needed.
+    near: u128,
+}
+
+impl Kind {
+    /// Per label of the space: does it decide what is needed?
+    pub fn seen(&self) -> Vec<bool> {
+        let mut seen = vec![false; self.extents.len()];
+        for l in self.access.axes.iter().flat_map(AxisAccess::labels) {
+            seen[l] = true;
+        }
+        seen
+    }
+
+    /// Row-major over needs and haves: the least bytes that any devices for the tiles allow.
+    pub fn bound(&self, needs: &[Vector], haves: &[Vector]) -> Vec<u64> {
+        let pair = |p: Pair| saturate(p.whole - p.near);
+        self.pairs(needs, haves).into_iter().map(pair).collect()
+    }
+
+    /// Most bytes of a pair that the choice of devices can save.
+    pub fn stake(&self, need: &Vector, have: &Vector) -> u64 {
+        let pairs = self.pairs(std::slice::from_ref(need), std::slice::from_ref(have));
+        saturate(pairs[0].near)
+    }
+
+    /// Row-major over needs and haves: bytes.
+    pub fn exact(&self, needs: &[Spread], haves: &[Spread], devices: u32) -> Vec<u64> {
+        let vectors = |all: &[Spread]| all.iter().map(|s| s.vector.clone()).collect::<Vec<_>>();
+        let pairs = self.pairs(&vectors(needs), &vectors(haves));
+        let boxes: Vec<OnceCell<Holding>> = vec![OnceCell::new(); needs.len()];
+        let tiles: Vec<OnceCell<Holding>> = vec![OnceCell::new(); haves.len()];
+        let count = |n: usize, h: usize| -> u128 {
+            let need = boxes[n].get_or_init(|| self.boxes(&needs[n], devices));
+            let have =
+                tiles[h].get_or_init(|| Holding::of(haves[h].tiles(&self.shape), devices, |t| t));
+            let bytes = |p: &Part| need.common(have, p) * p.dtype.size() as u128;
+            self.parts(&needs[n].vector).iter().map(bytes).sum()
+        };
+        let mut out = Vec::with_capacity(pairs.len());
+        for (n, need) in needs.iter().enumerate() {
+            for (h, have) in haves.iter().enumerate() {
+                let near = self.closed(need, have).unwrap_or_else(|| count(n, h));
+                out.push(saturate(pairs[n * haves.len() + h].whole - near));
+            }
+        }
+        out
+    }
+
+    /// Per need: bytes that all devices need together.
+    pub fn needed(&self, needs: &[Vector]) -> Vec<u64> {
+        let anywhere = Vector {
+            parts: vec![1; self.shape.len()],
+            grid: 1,
+            repeats: false,
+        };
+        let pairs = self.pairs(needs, &[anywhere]);
+        pairs.into_iter().map(|p| saturate(p.whole)).collect()
+    }
+
+    fn boxes(&self, spread: &Spread, devices: u32) -> Holding {
+        let tiles = spread.tiles(&self.extents);
+        Holding::of(tiles, devices, |t| self.access.footprint(&t, &self.shape))
+    }
+
+    fn parts(&self, need: &Vector) -> &[Part] {
+        match need.copies() > 1 && !self.folded.is_empty() {
+            true => &self.folded,
+            false => &self.once,
+        }
+    }
+
+    /// Bytes that are where they are needed, if all splits are even and digits correspond.
+    fn closed(&self, need: &Spread, have: &Spread) -> Option<u128> {
+        let (n, h) = (&need.vector, &have.vector);
+        let everywhere = |v: &Vector| v.repeats || v.tiles() == v.grid;
+        if n.grid != h.grid || !everywhere(n) || !everywhere(h) {
+            return None;
+        }
+        let radices = radices(n.grid);
+        let mut roots: Vec<u8> = (0..radices.len() as u8).collect();
+        fn root(roots: &[u8], mut a: u8) -> u8 {
+            while roots[a as usize] != a {
+                a = roots[a as usize];
+            }
+            a
+        }
+        let mut devices = n.grid;
+        let mut elements = 1u128;
+        for (axis, (access, &extent)) in self.access.axes.iter().zip(&self.shape).enumerate() {
+            let (needed, split) = self.even(access, extent, n)?;
+            let parts = h.parts[axis];
+            if !extent.is_multiple_of(parts as usize) {
+                return None;
+            }
+            elements *= (extent / needed.max(parts) as usize) as u128;
+            let axes = split.map_or(&[][..], |l| &need.axes[l]);
+            for (&a, &b) in axes.iter().zip(&have.axes[axis]) {
+                if radices[a as usize] != radices[b as usize] {
+                    return None;
+                }
+                let (a, b) = (root(&roots, a), root(&roots, b));
+                if a != b {
+                    roots[a as usize] = b;
+                    devices /= radices[a as usize];
+                }
+            }
+        }
+        let bytes = |p: &Part| match p.axes.contains(&false) {
+            true => None,
+            false => Some(p.dtype.size() as u128),
+        };
+        let size: u128 = self.parts(n).iter().map(bytes).sum::<Option<u128>>()?;
+        Some(u128::from(devices) * elements * size)
+    }
+
+    /// Parts of an axis that is read in even parts, and the label that splits it.
+    fn even(
+        &self,
+        access: &AxisAccess,
+        extent: usize,
+        need: &Vector,
+    ) -> Option<(u32, Option<usize>)> {
+        if let AxisAccess::Bare(l) = access {
+            let parts = need.parts[l.at()];
+            let even = extent.is_multiple_of(parts as usize);
+            return even.then_some((parts, Some(l.at())));
+        }
+        let whole = access.labels().all(|l| need.parts[l] == 1);
+        let (lo, hi) = interval(access, &Region::whole(&self.extents), extent);
+        (whole && (lo, hi) == (0, extent)).then_some((1, None))
+    }
+
+    /// Row-major over needs and haves. Axes that share no label are independent, so that sums over
+    /// tiles are products over groups of axes.
+    fn pairs(&self, needs: &[Vector], haves: &[Vector]) -> Vec<Pair> {
+        let mut out = vec![Pair::default(); needs.len() * haves.len()];
+        for (folded, parts) in [(false, &self.once), (true, &self.folded)] {
+            let rows: Vec<usize> = (0..needs.len())
+                .filter(|&n| folded == (!self.folded.is_empty() && needs[n].copies() > 1))
+                .collect();
+            if rows.is_empty() {
+                continue;
+            }
+            for part in parts {
+                let size = part.dtype.size() as u128;
+                let groups: Vec<Group> = groups(&self.access)
+                    .into_iter()
+                    .map(|g| Group::count(self, part, g, &rows, needs, haves))
+                    .collect();
+                for (row, &n) in rows.iter().enumerate() {
+                    let copies = u128::from(needs[n].copies());
+                    for (h, have) in haves.iter().enumerate() {
+                        let (mut whole, mut near) = (copies, copies);
+                        let mut far = u128::from(have.copies());
+                        for g in &groups {
+                            let c = &g.counts[g.rows[row] * g.width + g.columns[h]];
+                            whole *= c.whole;
+                            near *= c.near;
+                            far *= c.far;
+                        }
+                        let pair = &mut out[n * haves.len() + h];
+                        pair.whole += whole * size;
+                        pair.near += near.min(far) * size;
+                    }
+                }
+            }
+        }
+        out
+    }
+}
+
+/// Sums over the tiles of a group of axes, in elements of a part.
+#[derive(Clone, Copy, Debug)]
+struct Count {
+    /// Over pairs of a needed and a held tile: what they have in common.
+    whole: u128,
+    /// Over needed tiles: most that a held one has in common with it.
+    near: u128,
+    /// Over held tiles: most that a needed one has in common with it.
+    far: u128,
+}
+
+/// The counts of a group of axes for every pair of classes of vectors.
+struct Group {
+    /// Per need, its class; per have, its class.
+    rows: Vec<usize>,
+    columns: Vec<usize>,
+    width: usize,
+    counts: Vec<Count>,
+}
+
+impl Group {
+    fn count(
+        kind: &Kind,
+        part: &Part,
+        (labels, axes): (Vec<usize>, Vec<usize>),
+        rows: &[usize],
+        needs: &[Vector],
+        haves: &[Vector],
+    ) -> Group {
+        let pick = |v: &Vector, at: &[usize]| at.iter().map(|&i| v.parts[i]).collect::<Vec<_>>();
+        let (rows, needs) = classes(rows.iter().map(|&n| pick(&needs[n], &labels)));
+        let (columns, haves) = classes(haves.iter().map(|v| pick(v, &axes)));
+        let mut counts = Vec::with_capacity(needs.len() * haves.len());
+        for need in &needs {
+            let tiles = needed(kind, &labels, &axes, need);
+            counts.extend(
+                haves
+                    .iter()
+                    .map(|have| common(kind, part, &axes, &tiles, have)),
+            );
+        }
+        Group {
+            rows,
+            columns,
+            width: haves.len(),
+            counts,
+        }
+    }
+}
+
+/// Distinct items in order of appearance, and the number of each given one.
+pub(super) fn classes<T: Clone + std::hash::Hash + Eq>(
+    items: impl Iterator<Item = T>,
+) -> (Vec<usize>, Vec<T>) {
+    let (mut all, mut ids) = (Vec::new(), HashMap::new());
+    let of = |item: T| {
+        *ids.entry(item).or_insert_with_key(|item| {
+            all.push(item.clone());
+            all.len() - 1
+        })
+    };
+    let numbers = items.map(of).collect();
+    (numbers, all)
+}
+
+/// Axes that have labels in common, directly or through other axes, with their labels.
+fn groups(access: &AccessMap) -> Vec<(Vec<usize>, Vec<usize>)> {
+    let mut groups: Vec<(Vec<usize>, Vec<usize>)> = Vec::new();
+    for (axis, of) in access.axes.iter().enumerate() {
+        let of: Vec<usize> = of.labels().collect();
+        let (mut labels, mut axes) = (of.clone(), vec![axis]);
+        groups.retain_mut(|(more, with)| {
+            let apart = more.iter().all(|l| !of.contains(l));
+            if !apart {
+                labels.extend(more.iter().filter(|l| !of.contains(l)));
+                axes.append(with);
+            }
+            apart
+        });
+        groups.push((labels, axes));
+    }
+    groups
+}
+
+fn interval(access: &AxisAccess, tile: &Region, extent: usize) -> (usize, usize) {
+    let map = AccessMap {
+        axes: vec![access.clone()],
+    };
+    map.footprint(tile, &[extent]).0[0]
+}
+
+/// Per tile of `labels` in `parts`: the interval of each axis.
+fn needed(
+    kind: &Kind,
+    labels: &[usize],
+    axes: &[usize],
+    parts: &[u32],
+) -> Vec<Vec<(usize, usize)>> {
+    let mut tiles = vec![Region::whole(&kind.extents)];
+    for (&l, &parts) in labels.iter().zip(parts) {
+        let cut = |tile: &Region, k| {
+            let mut tile = tile.clone();
+            tile.0[l] = tile_range(kind.extents[l], parts, k);
+            tile
+        };
+        tiles = (tiles.iter())
+            .flat_map(|t| (0..parts).map(move |k| cut(t, k)))
+            .collect();
+    }
+    let of = |tile: &Region| {
+        let axis = |&a: &usize| interval(&kind.access.axes[a], tile, kind.shape[a]);
+        axes.iter().map(axis).collect()
+    };
+    tiles.iter().map(of).collect()
+}
+
+fn common(
+    kind: &Kind,
+    part: &Part,
+    axes: &[usize],
+    needed: &[Vec<(usize, usize)>],
+    parts: &[u32],
+) -> Count {
+    // the tiles of an axis that an interval overlaps, with what they have in common
+    let overlaps = |at: usize, (lo, hi): (usize, usize)| {
+        let (extent, parts) = (kind.shape[axes[at]], parts[at]);
+        let carried = part.axes[axes[at]];
+        // ⌈k·b/d⌉ ≤ x iff k ≤ x·d/b
+        let tile = move |x: usize| (x * parts as usize / extent) as u32;
+        let keys = if lo < hi {
+            tile(lo)..tile(hi - 1) + 1
+        } else {
+            0..0
+        };
+        keys.filter_map(move |k| {
+            let (a, b) = tile_range(extent, parts, k);
+            let common = b.min(hi).saturating_sub(a.max(lo)) as u128;
+            (common > 0).then_some((k, if carried { common } else { 1 }))
+        })
+    };
+    let mut count = Count {
+        whole: 0,
+        near: 0,
+        far: 0,
+    };
+    let held: usize = parts.iter().map(|&d| d as usize).product();
+    let mut most = vec![0u128; held];
+    for tile in needed {
+        let mut found = vec![(0usize, 1u128)];
+        for (at, &range) in tile.iter().enumerate() {
+            found = (found.iter())
+                .flat_map(|&(n, x)| {
+                    let step = parts[at] as usize;
+                    overlaps(at, range).map(move |(k, y)| (n * step + k as usize, x * y))
+                })
+                .collect();
+        }
+        count.whole += found.iter().map(|f| f.1).sum::<u128>();
+        count.near += found.iter().map(|f| f.1).max().unwrap_or(0);
+        for (n, x) in found {
+            most[n] = most[n].max(x);
+        }
+    }
+    count.far = most.into_iter().sum();
+    count
+}
+
+pub(super) fn saturate(n: u128) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}

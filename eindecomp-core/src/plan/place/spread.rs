@@ -1,0 +1,376 @@
+//! Values of the search: how a space is cut ([`Vector`]) and which devices get the parts
+//! ([`Spread`]).
+//!
+//! The devices are a grid with one axis per prime factor of their number; a device's number is
+//! the mixed radix of its digits, the first axis most significant. A spread gives each label the
+//! axes that split it, the first one slowest. Axes given to no label are released: tiles repeat
+//! over them, or stay at digit 0.
+
+use crate::plan::layout::{Layout, Region, tile_range};
+use crate::plan::partition::Room;
+
+/// The number of parts per label (or tensor axis), over the first `grid` devices.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Vector {
+    /// Parts per label.
+    pub parts: Vec<u32>,
+    /// Number of devices of the grid.
+    pub grid: u32,
+    /// Does every device of the grid have a tile? Else there is one of each.
+    pub repeats: bool,
+}
+
+/// A vector, and the axes that split each label, slowest first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Spread {
+    pub vector: Vector,
+    pub axes: Vec<Vec<u8>>,
+}
+
+/// Prime factors, ascending: the radices of the axes of a grid.
+pub(super) fn radices(mut grid: u32) -> Vec<u32> {
+    let (mut primes, mut f) = (Vec::new(), 2);
+    while grid > 1 {
+        while grid.is_multiple_of(f) {
+            primes.push(f);
+            grid /= f;
+        }
+        f += 1;
+    }
+    primes
+}
+
+impl Vector {
+    /// Number of different tiles.
+    pub fn tiles(&self) -> u32 {
+        self.parts.iter().product()
+    }
+
+    /// Number of devices that have each tile.
+    pub fn copies(&self) -> u32 {
+        match self.repeats {
+            true => self.grid / self.tiles(),
+            false => 1,
+        }
+    }
+
+    /// What is seen of it through some of its labels: each device of a join has a tuple, so the
+    /// axes of the other labels repeat what is seen.
+    pub fn seen(&self, labels: &[bool]) -> Vector {
+        let keep = |(&d, &seen): (&u32, &bool)| if seen { d } else { 1 };
+        Vector {
+            parts: self.parts.iter().zip(labels).map(keep).collect(),
+            grid: self.grid,
+            repeats: self.repeats || labels.contains(&false),
+        }
+    }
+
+    /// As a vector over the axes of a tensor, each cut by one label or by none.
+    pub fn through(&self, cuts: &[Option<usize>]) -> Vector {
+        Vector {
+            parts: cuts
+                .iter()
+                .map(|c| c.map_or(1, |l| self.parts[l]))
+                .collect(),
+            ..*self
+        }
+    }
+
+    /// Every assignment of axes to labels, in a fixed order.
+    pub fn spreads(&self) -> Vec<Spread> {
+        struct Search<'a> {
+            radices: &'a [u32],
+            used: Vec<bool>,
+            axes: Vec<Vec<u8>>,
+            vector: &'a Vector,
+            out: Vec<Spread>,
+        }
+        impl Search<'_> {
+            fn go(&mut self, label: usize, left: u32) {
+                if left > 1 {
+                    for a in 0..self.radices.len() {
+                        if !self.used[a] && left.is_multiple_of(self.radices[a]) {
+                            self.used[a] = true;
+                            self.axes[label].push(a as u8);
+                            self.go(label, left / self.radices[a]);
+                            self.axes[label].pop();
+                            self.used[a] = false;
+                        }
+                    }
+                } else if let Some(&next) = self.vector.parts.get(label + 1) {
+                    self.go(label + 1, next);
+                } else {
+                    self.out.push(Spread {
+                        vector: self.vector.clone(),
+                        axes: self.axes.clone(),
+                    });
+                }
+            }
+        }
+        let radices = radices(self.grid);
+        let mut search = Search {
+            used: vec![false; radices.len()],
+            radices: &radices,
+            axes: vec![Vec::new(); self.parts.len()],
+            vector: self,
+            out: Vec::new(),
+        };
+        search.go(0, self.parts.first().copied().unwrap_or(1));
+        search.out
+    }
+
+    /// Number of assignments of axes to labels.
+    pub fn count(&self) -> u64 {
+        let mut left: Vec<(u32, u64)> = Vec::new();
+        for q in radices(self.grid) {
+            match left.last_mut().filter(|(p, _)| *p == q) {
+                Some((_, n)) => *n += 1,
+                None => left.push((q, 1)),
+            }
+        }
+        let mut total = 1u64;
+        for &d in &self.parts {
+            // orders of the primes of one label, times the choice of an axis for each
+            let primes = radices(d);
+            let mut orders: u64 = (1..=primes.len() as u64).product();
+            for (q, free) in &mut left {
+                let wanted = primes.iter().filter(|p| *p == q).count() as u64;
+                orders /= (1..=wanted).product::<u64>();
+                for _ in 0..wanted {
+                    total = total.saturating_mul(*free);
+                    *free = free.saturating_sub(1);
+                }
+            }
+            total = total.saturating_mul(orders);
+        }
+        total
+    }
+
+    /// The spread that fulfils as many wishes as it can, the first ones first: that a label's
+    /// slowest axes be these. What is left takes the first free axes.
+    pub fn aligned(&self, wishes: &[(usize, &[u8])]) -> Spread {
+        let primes = radices(self.grid);
+        let mut used = vec![false; primes.len()];
+        let mut left = self.parts.clone();
+        let empty = |&d: &u32| vec![None; radices(d).len()];
+        let mut slots: Vec<Vec<Option<u8>>> = self.parts.iter().map(empty).collect();
+        let mut take = |slot: &mut Option<u8>, left: &mut u32, a: u8| {
+            let radix = primes[a as usize];
+            let free = slot.is_none() && !used[a as usize] && left.is_multiple_of(radix);
+            if free {
+                *slot = Some(a);
+                used[a as usize] = true;
+                *left /= radix;
+            }
+            free
+        };
+        for &(label, axes) in wishes {
+            for (slot, &a) in slots[label].iter_mut().zip(axes) {
+                take(slot, &mut left[label], a);
+            }
+        }
+        for (slots, left) in slots.iter_mut().zip(&mut left) {
+            for slot in slots.iter_mut() {
+                (0..primes.len() as u8).find(|&a| take(slot, left, a));
+            }
+        }
+        Spread {
+            vector: self.clone(),
+            axes: (slots.into_iter())
+                .map(|s| s.into_iter().flatten().collect())
+                .collect(),
+        }
+    }
+}
+
+impl Spread {
+    /// As [`Vector::seen`].
+    pub fn seen(&self, labels: &[bool]) -> Spread {
+        let keep = |(axes, &seen): (&Vec<u8>, &bool)| if seen { axes.clone() } else { Vec::new() };
+        Spread {
+            vector: self.vector.seen(labels),
+            axes: self.axes.iter().zip(labels).map(keep).collect(),
+        }
+    }
+
+    /// As [`Vector::through`].
+    pub fn through(&self, cuts: &[Option<usize>]) -> Spread {
+        let axes = |c: &Option<usize>| c.map_or(Vec::new(), |l| self.axes[l].clone());
+        Spread {
+            vector: self.vector.through(cuts),
+            axes: cuts.iter().map(axes).collect(),
+        }
+    }
+
+    /// Per device of the grid, the key of its tile, if it has one.
+    pub fn keys(&self) -> Vec<Option<Vec<u32>>> {
+        let radices = radices(self.vector.grid);
+        let mut free = vec![true; radices.len()];
+        for &a in self.axes.iter().flatten() {
+            free[a as usize] = false;
+        }
+        let mut digits = vec![0; radices.len()];
+        let key = |device: u32| {
+            let mut rest = device;
+            for (digit, &radix) in digits.iter_mut().zip(&radices).rev() {
+                *digit = rest % radix;
+                rest /= radix;
+            }
+            let first = free.iter().zip(&digits).all(|(&free, &d)| !free || d == 0);
+            let step = |k: u32, &a: &u8| k * radices[a as usize] + digits[a as usize];
+            let key = |axes: &Vec<u8>| axes.iter().fold(0, step);
+            (self.vector.repeats || first).then(|| self.axes.iter().map(key).collect())
+        };
+        (0..self.vector.grid).map(key).collect()
+    }
+
+    /// Per device of the grid, its tile of a space of extents `extents`.
+    pub fn tiles(&self, extents: &[usize]) -> Vec<Option<Region>> {
+        let tile = |key: Vec<u32>| {
+            let ranges = extents.iter().zip(&self.vector.parts).zip(key);
+            Region(ranges.map(|((&n, &d), k)| tile_range(n, d, k)).collect())
+        };
+        self.keys().into_iter().map(|k| k.map(tile)).collect()
+    }
+
+    /// As a layout of one tile per key.
+    pub fn layout(&self) -> Layout {
+        let mut layout = Layout {
+            parts: self.vector.parts.clone(),
+            devices: vec![0; self.vector.tiles() as usize],
+        };
+        for (device, key) in self.keys().iter().enumerate() {
+            if let Some(key) = key {
+                let tile = layout.number(key);
+                layout.devices[tile] = device as u32;
+            }
+        }
+        layout
+    }
+}
+
+/// Vectors of a join with as many tuples as fit, one per device; `None` if the pins fit none.
+pub(super) fn joins(devices: u32, room: &Room) -> Option<Vec<Vector>> {
+    let grid = room.tuples(devices)?;
+    Some(vectors(room, grid, grid, false))
+}
+
+/// Balanced vectors of a tensor's single copy: over as many devices as fit, and, where not all
+/// axes fit, those that leave as few axes as possible at digit 0.
+pub(super) fn owners(devices: u32, shape: &[usize]) -> Vec<Vector> {
+    let room = Room::of(shape);
+    let mut out = joins(devices, &room).unwrap_or_default();
+    if out.first().is_none_or(|v| v.grid < devices) {
+        let all = radices(devices).len();
+        let released = |released: usize| {
+            let of = divisors(devices).filter(move |&n| radices(n).len() + released == all);
+            of.flat_map(|n| vectors(&room, n, devices, false))
+                .collect::<Vec<_>>()
+        };
+        let kept = (0..=all).map(released).find(|found| !found.is_empty());
+        out.extend(kept.into_iter().flatten());
+    }
+    out
+}
+
+/// What replicas of a tensor may be: its tiles with any subset of the axes released, or the
+/// owner's tiles alone.
+pub(super) fn replicas(devices: u32, shape: &[usize], owners: &[Vector]) -> Vec<Vector> {
+    let room = Room::of(shape);
+    let repeated = divisors(devices).rev();
+    let mut out: Vec<Vector> = repeated
+        .flat_map(|n| vectors(&room, n, devices, true))
+        .collect();
+    let full = |v: &&Vector| v.grid == devices && v.tiles() == devices;
+    out.extend(owners.iter().filter(|v| !full(v)).cloned());
+    out
+}
+
+fn divisors(n: u32) -> impl DoubleEndedIterator<Item = u32> {
+    (1..=n).filter(move |d| n.is_multiple_of(*d))
+}
+
+fn vectors(room: &Room, tiles: u32, grid: u32, repeats: bool) -> Vec<Vector> {
+    let mut out = Vec::new();
+    room.vectors(tiles, &mut |d| {
+        out.push(Vector {
+            parts: d.to_vec(),
+            grid,
+            repeats,
+        });
+        true
+    });
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_layout_has_one_tile_per_device() {
+        for devices in 1..=12 {
+            for vector in joins(devices, &Room::of(&[16, 13, 2])).unwrap() {
+                let all = vector.spreads();
+                assert_eq!(all.len() as u64, vector.count(), "{vector:?}");
+                for spread in all {
+                    let mut used = spread.layout().devices;
+                    used.sort();
+                    assert_eq!(used, (0..devices).collect::<Vec<_>>());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn replicas_release_axes() {
+        let all = replicas(4, &[4, 4], &owners(4, &[4, 4]));
+        let parts: Vec<&[u32]> = all.iter().map(|v| &v.parts[..]).collect();
+        let expected: [&[u32]; 6] = [&[1, 4], &[2, 2], &[4, 1], &[1, 2], &[2, 1], &[1, 1]];
+        assert_eq!(parts, expected);
+        assert_eq!(all[3].copies(), 2);
+        assert_eq!(all[3].count(), 2);
+    }
+
+    #[test]
+    fn small_extents_use_as_many_devices_as_fit() {
+        let tuples = |devices, shape: &[usize]| Room::of(shape).tuples(devices);
+        assert_eq!(tuples(7, &[2, 4]), Some(6));
+        assert_eq!(tuples(8, &[3]), Some(3));
+        assert_eq!(tuples(8, &[]), Some(1));
+        assert_eq!(tuples(5, &[0, 9]), Some(5));
+        let owners = owners(8, &[3]);
+        let parts: Vec<(u32, u32)> = owners.iter().map(|v| (v.parts[0], v.grid)).collect();
+        assert_eq!(parts, [(3, 3), (2, 8)]);
+    }
+
+    #[test]
+    fn pins_are_kept() {
+        let room = |n| Room {
+            most: vec![8, 8],
+            exact: vec![Some(n), None],
+        };
+        let parts = |p, n| {
+            let all = joins(p, &room(n))?;
+            Some(all.into_iter().map(|v| v.parts).collect::<Vec<_>>())
+        };
+        assert_eq!(parts(8, 4), Some(vec![vec![4, 2]]));
+        assert_eq!(parts(4, 3), Some(vec![vec![3, 1]]));
+        assert_eq!(parts(2, 4), None);
+    }
+
+    #[test]
+    fn wishes_are_fulfilled_in_order() {
+        let vector = Vector {
+            parts: vec![4, 2, 1],
+            grid: 8,
+            repeats: false,
+        };
+        let aligned = |wishes: &[(usize, &[u8])]| vector.aligned(wishes).axes;
+        assert_eq!(aligned(&[]), [vec![0, 1], vec![2], vec![]]);
+        assert_eq!(aligned(&[(0, &[2, 0])]), [vec![2, 0], vec![1], vec![]]);
+        // the second label's wish for axis 2 comes too late; a third label has no room
+        let late = aligned(&[(0, &[2]), (1, &[2]), (2, &[0])]);
+        assert_eq!(late, [vec![2, 0], vec![1], vec![]]);
+    }
+}

@@ -1,0 +1,169 @@
+//! Hash-consed lists of values, and the problems over them.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::rc::Rc;
+
+use super::kind::{Kind, classes};
+use super::model::Model;
+use super::spread::{Spread, Vector};
+use crate::plan::search::{PairTable, Problem, VarId};
+
+/// Distinct values; lists of one [`Lists`] have equal ids iff they are equal.
+#[derive(Debug)]
+pub(super) struct List<T> {
+    pub id: usize,
+    pub all: Vec<T>,
+    at: HashMap<T, usize>,
+}
+
+impl<T: Eq + Hash> List<T> {
+    /// Position of a value.
+    pub fn at(&self, value: &T) -> Option<usize> {
+        self.at.get(value).copied()
+    }
+}
+
+/// Every list that was made.
+#[derive(Debug)]
+pub(super) struct Lists<T> {
+    known: HashMap<Vec<T>, Rc<List<T>>>,
+}
+
+impl<T> Default for Lists<T> {
+    fn default() -> Lists<T> {
+        Lists {
+            known: HashMap::new(),
+        }
+    }
+}
+
+impl<T: Clone + Eq + Hash> Lists<T> {
+    /// The list of these values.
+    pub fn intern(&mut self, all: Vec<T>) -> Rc<List<T>> {
+        if let Some(found) = self.known.get(&all) {
+            return found.clone();
+        }
+        let list = Rc::new(List {
+            id: self.known.len(),
+            at: all.iter().cloned().zip(0..).collect(),
+            all: all.clone(),
+        });
+        self.known.insert(all, list.clone());
+        list
+    }
+}
+
+/// What a variable may be: a vector, or a vector with axes.
+pub(super) trait Value: Clone + Eq + Hash {
+    fn vector(&self) -> &Vector;
+    fn seen(&self, labels: &[bool]) -> Self;
+    fn through(&self, cuts: &[Option<usize>]) -> Self;
+    /// Row-major over needs and haves: bytes, or a bound of them.
+    fn table(kind: &Kind, needs: &[Self], haves: &[Self], devices: u32) -> Vec<u64>;
+}
+
+impl Value for Vector {
+    fn vector(&self) -> &Vector {
+        self
+    }
+
+    fn seen(&self, labels: &[bool]) -> Vector {
+        Vector::seen(self, labels)
+    }
+
+    fn through(&self, cuts: &[Option<usize>]) -> Vector {
+        Vector::through(self, cuts)
+    }
+
+    fn table(kind: &Kind, needs: &[Vector], haves: &[Vector], _: u32) -> Vec<u64> {
+        kind.bound(needs, haves)
+    }
+}
+
+impl Value for Spread {
+    fn vector(&self) -> &Vector {
+        &self.vector
+    }
+
+    fn seen(&self, labels: &[bool]) -> Spread {
+        Spread::seen(self, labels)
+    }
+
+    fn through(&self, cuts: &[Option<usize>]) -> Spread {
+        Spread::through(self, cuts)
+    }
+
+    fn table(kind: &Kind, needs: &[Spread], haves: &[Spread], devices: u32) -> Vec<u64> {
+        kind.exact(needs, haves, devices)
+    }
+}
+
+/// The classes of values that tell apart what a kind sees, and one value as seen per class.
+type View<T> = Rc<(Vec<u32>, Vec<T>)>;
+
+/// Tables between lists, each made once: repeated layers share all of them.
+pub(super) struct Tables<T> {
+    pub lists: Lists<T>,
+    /// By kind and list, as needs or as haves.
+    views: HashMap<(usize, usize, bool), View<T>>,
+    scaled: HashMap<(usize, usize, usize), Rc<Vec<u64>>>,
+}
+
+impl<T> Default for Tables<T> {
+    fn default() -> Tables<T> {
+        Tables {
+            lists: Lists::default(),
+            views: HashMap::new(),
+            scaled: HashMap::new(),
+        }
+    }
+}
+
+impl<T: Value> Tables<T> {
+    fn view(&mut self, model: &Model, kind: usize, list: &List<T>, need: bool) -> View<T> {
+        let seen = &model.kinds[kind];
+        let make = || {
+            let see = |v: &T| match (need, &seen.have) {
+                (true, _) => v.seen(&seen.need),
+                (false, Some(cuts)) => v.through(cuts),
+                (false, None) => v.clone(),
+            };
+            let (of, all) = classes(list.all.iter().map(see));
+            Rc::new((of.into_iter().map(|c| c as u32).collect(), all))
+        };
+        self.views
+            .entry((kind, list.id, need))
+            .or_insert_with(make)
+            .clone()
+    }
+
+    /// The problem over these values of every variable.
+    pub fn problem(&mut self, model: &Model, domains: &[Rc<List<T>>]) -> Problem {
+        let mut problem = Problem::new();
+        for (v, domain) in domains.iter().enumerate() {
+            let tie = |x: &T| model.tie(VarId(v as u32), x.vector());
+            problem.add_variable(domain.all.iter().map(tie).collect::<Vec<_>>());
+        }
+        let mut pairs: HashMap<(usize, usize, usize), PairTable> = HashMap::new();
+        for e in &model.edges {
+            let (needs, haves) = (&domains[e.need.at()], &domains[e.have.at()]);
+            let key = (e.kind, needs.id, haves.id);
+            let pair = *pairs.entry(key).or_insert_with(|| {
+                let (rows, columns) = (
+                    self.view(model, e.kind, needs, true),
+                    self.view(model, e.kind, haves, false),
+                );
+                let table = self.scaled.entry(key).or_insert_with(|| {
+                    let kind = &model.kinds[e.kind].kind;
+                    let bytes = T::table(kind, &rows.1, &columns.1, model.devices);
+                    let scale = |b: u64| b.saturating_mul(model.unit);
+                    Rc::new(bytes.into_iter().map(scale).collect())
+                });
+                problem.pair_table(&rows.0, &columns.0, table)
+            });
+            problem.add_pair(e.need, e.have, pair);
+        }
+        problem
+    }
+}
