@@ -68,6 +68,7 @@ pub fn decompose(
             cost,
             bound,
             space: "partition vectors".into(),
+            wider: None,
         },
     })
 }

@@ -85,6 +85,19 @@ pub struct Certificate {
     pub bound: u128,
     /// Which space was searched, in words.
     pub space: String,
+    /// What was proved over a larger space.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wider: Option<Wider>,
+}
+
+/// A bound over a larger space than the searched one.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Wider {
+    /// No plan of the space costs less.
+    #[serde(with = "decimal")]
+    pub bound: u128,
+    /// Which space, in words.
+    pub space: String,
 }
 
 impl Certificate {
@@ -94,17 +107,26 @@ impl Certificate {
     }
 }
 
-/// `optimal over axis layouts`, or `within 1.2 % of the optimum over axis layouts`.
+/// `optimal over axis layouts`, or `within 1.2 % of the optimum over axis layouts`; the same of a
+/// larger space after a semicolon.
 impl fmt::Display for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.is_optimal() {
-            write!(f, "optimal over {}", self.space)
-        } else if self.bound == 0 {
-            write!(f, "no bound above 0 over {}", self.space)
-        } else {
-            let gap = (self.cost - self.bound) as f64 / self.bound as f64 * 100.0;
-            write!(f, "within {gap:.1} % of the optimum over {}", self.space)
+        let claim = |f: &mut fmt::Formatter<'_>, bound: u128, space: &str| {
+            if self.cost == bound {
+                write!(f, "optimal over {space}")
+            } else if bound == 0 {
+                write!(f, "no bound above 0 over {space}")
+            } else {
+                let gap = (self.cost - bound) as f64 / bound as f64 * 100.0;
+                write!(f, "within {gap:.1} % of the optimum over {space}")
+            }
+        };
+        claim(f, self.bound, &self.space)?;
+        if let Some(wider) = &self.wider {
+            f.write_str("; ")?;
+            claim(f, wider.bound, &wider.space)?;
         }
+        Ok(())
     }
 }
 

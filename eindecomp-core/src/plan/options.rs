@@ -17,7 +17,7 @@ impl Objective {
     /// Name and version of the cost model, as in plans and keys.
     pub fn model(self) -> &'static str {
         match self {
-            Objective::Placed => "placed/1",
+            Objective::Placed => "placed/2",
             Objective::Communication => "communication/1",
             Objective::Time => "time/1",
         }

@@ -6,13 +6,12 @@ use super::cluster::ClusterError;
 use super::communication;
 use super::cost::CostModel;
 use super::cost::communication::Communication;
-use super::place::{Placed, Search};
+use super::place::{Evaluator, Placed, Search};
 use super::strategy::{Roles, Strategy};
 use super::timed::by_time;
-use super::verify::{self, verify};
-use super::{Certificate, Cluster, Plan, Residency};
+use super::verify::{self, structure, verify};
+use super::{Certificate, Cluster, Plan, Residency, Wider};
 use crate::graph::{BoundGraph, NodeId};
-use crate::task::exchange::traffic;
 
 pub use super::options::{Algorithm, Objective, PlanOptions};
 
@@ -104,8 +103,9 @@ pub(super) fn best(
         return by_vectors(graph, devices, options, &Communication);
     }
     let mut search = Search::new(graph, devices, options.residency)?;
+    let mut evaluator = Evaluator::default();
     let found = search.solve(options.algorithm)?;
-    let mut plan = evaluated(graph, devices, options, found)?;
+    let mut plan = evaluated(graph, devices, options, found, &mut evaluator)?;
     let roles = Roles::of(graph);
     for strategy in Strategy::ALL {
         if plan.moved_bytes == 0 {
@@ -114,7 +114,7 @@ pub(super) fn best(
         let Some(found) = search.kept(&|node, d| strategy.keeps(&roles, node, d)) else {
             continue;
         };
-        let named = evaluated(graph, devices, options, found)?;
+        let named = evaluated(graph, devices, options, found, &mut evaluator)?;
         if named.moved_bytes < plan.moved_bytes {
             // it moves less than the search predicted, so what was proved holds for it too
             plan = Plan {
@@ -142,7 +142,7 @@ pub(super) fn by_vectors(
         Some(placed) => placed,
         None => search.solve(options.algorithm)?,
     };
-    let mut plan = evaluated(graph, devices, options, placed)?;
+    let mut plan = evaluated(graph, devices, options, placed, &mut Evaluator::default())?;
     for (id, _) in graph.ids() {
         let cost = |d: &Vec<u32>| model.vertex(graph, id, d);
         plan.nodes[id.at()].cost = vectors[id.at()].as_ref().map_or(0, cost);
@@ -168,7 +168,7 @@ pub fn named(
     let mut search = Search::new(graph, devices, options.residency)?;
     let found = search.kept(&|node, d| strategy.keeps(&roles, node, d));
     found
-        .map(|found| evaluated(graph, devices, options, found))
+        .map(|found| evaluated(graph, devices, options, found, &mut Evaluator::default()))
         .transpose()
 }
 
@@ -178,16 +178,13 @@ fn evaluated(
     devices: u32,
     options: &PlanOptions,
     placed: Placed,
+    evaluator: &mut Evaluator,
 ) -> Result<Plan, PlanError> {
-    let Placed {
-        mut nodes,
-        cost,
-        bound,
-        any: _,
-    } = placed;
-    let traffic = traffic(graph, devices, &nodes).map_err(PlanError::Rule)?;
-    for (node, traffic) in nodes.iter_mut().zip(&traffic) {
-        node.cost = traffic.total();
+    let mut nodes = placed.nodes;
+    structure(graph, devices, &nodes).map_err(PlanError::Rule)?;
+    let moved = evaluator.moved(graph, &nodes);
+    for (node, moved) in nodes.iter_mut().zip(moved) {
+        node.cost = moved;
     }
     Ok(Plan {
         hierarchy: devices.into(),
@@ -196,9 +193,13 @@ fn evaluated(
         moved_bytes: nodes.iter().map(|n| n.cost).sum(),
         nodes,
         certificate: Certificate {
-            cost,
-            bound,
+            cost: placed.cost,
+            bound: placed.bound,
             space: "axis layouts with one replica layout per tensor".into(),
+            wider: Some(Wider {
+                bound: placed.any,
+                space: "placements with one tuple per device and such replicas".into(),
+            }),
         },
     })
 }

@@ -44,6 +44,7 @@ pub fn random_plan(graph: &BoundGraph, hierarchy: impl Into<Hierarchy>, seed: u6
             cost: 0,
             bound: 0,
             space: "no space".into(),
+            wider: None,
         },
     }
 }

@@ -471,6 +471,7 @@ fn planned(parts: [u32; 3], owner: [u32; 2]) -> (BoundGraph, Plan) {
             cost: 0,
             bound: 0,
             space: String::new(),
+            wider: None,
         },
     };
     (graph, plan)

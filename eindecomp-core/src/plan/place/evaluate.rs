@@ -75,9 +75,8 @@ impl Evaluator {
                     Rc::new(fetched(shape, owner, read.iter().zip(joins), home))
                 });
             let size = vertex.dtype.size() as u128;
-            let to = readers[tensor.at()]
-                .iter()
-                .chain(&homes[tensor.at()].map(|_| tensor));
+            let home = homes[tensor.at()].map(|_| tensor);
+            let to = readers[tensor.at()].iter().chain(&home);
             for (node, elements) in to.zip(counted.iter()) {
                 moved[node.at()] += elements * size;
             }

@@ -381,3 +381,102 @@ fn common(
 pub(super) fn saturate(n: u128) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::spread::{joins, owners, replicas};
+    use super::*;
+    use crate::ein::{DType, LabelId};
+    use crate::plan::partition::Room;
+
+    fn kind(access: Vec<AxisAccess>, extents: &[usize], shape: &[usize]) -> Kind {
+        Kind {
+            access: AccessMap { axes: access },
+            extents: extents.to_vec(),
+            shape: shape.to_vec(),
+            once: vec![Part {
+                dtype: DType::F32,
+                axes: vec![true; shape.len()],
+            }],
+            folded: Vec::new(),
+        }
+    }
+
+    fn bare(l: u16) -> AxisAccess {
+        AxisAccess::Bare(LabelId(l))
+    }
+
+    /// Device by device.
+    fn literal(kind: &Kind, need: &Spread, have: &Spread) -> u64 {
+        let read = |t: Region| kind.access.footprint(&t, &kind.shape);
+        let needs = need.tiles(&kind.extents).into_iter().map(|t| t.map(read));
+        let mut haves = have.tiles(&kind.shape).into_iter();
+        let lacks = |need: Option<Region>| {
+            let have = haves.next().flatten();
+            let need = need.filter(|n| !n.is_empty())?;
+            let common = have.and_then(|h| need.intersect(&h));
+            Some(need.volume() - common.map_or(0, |c| c.volume()))
+        };
+        needs.filter_map(lacks).map(|n| 4 * n as u64).sum()
+    }
+
+    fn pick<T: Clone>(all: &[T], at: usize) -> T {
+        all[at % all.len()].clone()
+    }
+
+    proptest! {
+        #[test]
+        fn costs_are_counted_boxes_and_bounds_are_below(
+            devices in prop::sample::select(vec![1u32, 2, 3, 4, 6, 8, 12, 16, 24]),
+            extents in prop::sample::select(vec![[16usize, 16, 16], [24, 8, 48], [6, 5, 9], [1, 4, 3]]),
+            reads in 0usize..4,
+            repeats: bool,
+            dice: [usize; 4],
+        ) {
+            let [i, j, k] = extents;
+            let window = AxisAccess::Affine {
+                terms: vec![(LabelId(0), 1), (LabelId(2), 1)],
+                offset: -1,
+            };
+            let kind = match reads {
+                0 => kind(vec![bare(0), bare(1)], &extents, &[i, j]),
+                1 => kind(vec![bare(2), bare(1), bare(0)], &extents, &[k, j, i]),
+                2 => kind(vec![bare(1), bare(1)], &extents, &[j, j]),
+                _ => kind(vec![window, AxisAccess::Data], &extents, &[i, k]),
+            };
+            let all = joins(devices, &Room::of(&extents)).unwrap();
+            let need = pick(&pick(&all, dice[0]).spreads(), dice[1]).seen(&kind.seen());
+            let own = owners(devices, &kind.shape);
+            let all = if repeats { replicas(devices, &kind.shape, &own) } else { own };
+            let have = pick(&pick(&all, dice[2]).spreads(), dice[3]);
+            let cost = kind.exact(std::slice::from_ref(&need), std::slice::from_ref(&have), devices);
+            prop_assert_eq!(cost[0], literal(&kind, &need, &have));
+            let bound = kind.bound(std::slice::from_ref(&need.vector), std::slice::from_ref(&have.vector));
+            prop_assert!(bound[0] <= cost[0]);
+            // the closed form alone: even splits by binary axes always have one
+            if reads < 2 && devices.is_power_of_two() && extents[0] == 16 {
+                prop_assert!(kind.closed(&need, &have).is_some() || need.vector.grid < devices);
+            }
+        }
+    }
+
+    #[test]
+    fn the_bound_of_even_splits_is_its_closed_form() {
+        let kind = kind(vec![bare(0), bare(1)], &[16, 16, 16], &[16, 16]);
+        let vector = |parts: &[u32]| Vector {
+            parts: parts.to_vec(),
+            grid: 8,
+            repeats: false,
+        };
+        let cost = |need: &[u32], have: &[u32]| {
+            kind.bound(&[vector(need).seen(&kind.seen())], &[vector(have)])[0]
+        };
+        // N (p/∏d_need − p/∏max), 4 bytes each
+        assert_eq!(cost(&[2, 4, 1], &[2, 4]), 0);
+        assert_eq!(cost(&[4, 2, 1], &[2, 4]), 4 * 256 * (8 / 8) - 4 * 256 * 8 / 16);
+        assert_eq!(cost(&[2, 2, 2], &[8, 1]), 4 * 256 * 2 - 4 * 256 * 8 / 16);
+        assert_eq!(cost(&[1, 1, 8], &[8, 1]), 4 * 256 * 8 - 4 * 256);
+    }
+}
