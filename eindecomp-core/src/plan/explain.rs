@@ -119,7 +119,9 @@ impl Explain {
             peaks: tasks.arenas,
             head: format!(
                 "plan by {} for {}, weights {weights}\n{}",
-                plan.model, plan.hierarchy, plan.certificate,
+                plan.model,
+                plan.hierarchy,
+                plan.certificate.to_string().replace("; ", "\n"),
             ),
         })
     }
@@ -271,8 +273,9 @@ mod tests {
     #[test]
     fn one_token_through_an_ffn() {
         insta::assert_snapshot!(explain(&ffn(1, 64, 256), 4), @r"
-        plan by placed/1 for 4 devices, weights as needed
+        plan by placed/2 for 4 devices, weights as needed
         optimal over axis layouts with one replica layout per tensor
+        optimal over one tuple per device anywhere, with such replicas
         moved 1.50 KiB per run; weights loaded once 128 KiB; peak memory per device 32.6 KiB
         model communication 33.7 k elements, 1.00 × the least of any vectors
         statement              parts                        what it does                                  moves   share elements
@@ -288,21 +291,22 @@ mod tests {
         let text = explain.to_string();
         assert!(text.lines().all(|l| l.chars().count() <= 120));
         insta::assert_snapshot!(text, @r"
-        plan by placed/1 for 4 devices, weights as needed
+        plan by placed/2 for 4 devices, weights as needed
         optimal over axis layouts with one replica layout per tensor
+        optimal over one tuple per device anywhere, with such replicas
         moved 24.0 KiB per run; weights loaded once 512 KiB; peak memory per device 132 KiB
         model communication 242 k elements, 2.13 × the least of any vectors
         statement              parts                        what it does                                  moves   share elements
-        q                      [b=1 s=4 h=1 e=1 | d=1]      sequence-parallel                                 0           4.61 k
-        k                      [b=1 t=4 h=1 e=1 | d=1]      sequence-parallel                                 0           4.61 k
-        v                      [b=1 t=4 h=1 e=1 | d=1]      sequence-parallel                                 0           4.61 k
-        c                      [b=1 h=4 s=1 t=1 | e=1]      head-parallel; reshards q k                3.00 KiB  12.5 %   8.19 k
+        q                      [b=1 s=4 h=1 e=1 | d=1]      sequence-parallel; reshards (result)       1.50 KiB   6.2 %   4.61 k
+        k                      [b=1 t=4 h=1 e=1 | d=1]      sequence-parallel; reshards (result)       1.50 KiB   6.2 %   4.61 k
+        v                      [b=1 t=4 h=1 e=1 | d=1]      sequence-parallel; reshards (result)       1.50 KiB   6.2 %   4.61 k
+        c                      [b=1 h=4 s=1 t=1 | e=1]      head-parallel                                     0           8.19 k
         m                      [b=1 h=4 s=1 | t=1]          head-parallel                                     0           1.02 k
         p                      [b=1 h=4 s=1 t=1]            head-parallel                                     0           1.09 k
         z                      [b=1 h=4 s=1 | t=1]          head-parallel                                     0           1.02 k
         a                      [b=1 h=4 s=1 t=1]            head-parallel                                     0           1.09 k
-        o                      [b=1 s=1 h=4 e=1 | t=1]      head-parallel; reshards v (result)         3.00 KiB  12.5 %   5.12 k
-        y                      [b=1 s=4 d=1 | h=1 e=1]      sequence-parallel                                 0           8.19 k
+        o                      [b=1 s=1 h=4 e=1 | t=1]      head-parallel                                     0           5.12 k
+        y                      [b=1 s=4 d=1 | h=1 e=1]      sequence-parallel; reshards o              1.50 KiB   6.2 %   8.19 k
         r                      [b=1 s=4 d=1]                sequence-parallel                                 0           1.02 k
         u                      [b=1 s=4 f=1 | d=1]          sequence-parallel                                 0           8.70 k
         n                      [b=1 s=4 f=1]                sequence-parallel                                 0           1.02 k

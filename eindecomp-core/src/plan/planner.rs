@@ -198,7 +198,7 @@ fn evaluated(
             space: "axis layouts with one replica layout per tensor".into(),
             wider: Some(Wider {
                 bound: placed.any,
-                space: "placements with one tuple per device and such replicas".into(),
+                space: "one tuple per device anywhere, with such replicas".into(),
             }),
         },
     })

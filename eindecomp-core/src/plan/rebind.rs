@@ -37,6 +37,7 @@ pub fn rebind(plan: &Plan, graph: &BoundGraph) -> Result<Plan, InvalidPlan> {
             cost: nodes.iter().map(|n| n.cost).sum(),
             bound: 0,
             space: "plans of a bucket of dims".into(),
+            wider: None,
         },
         nodes,
         ..plan.clone()

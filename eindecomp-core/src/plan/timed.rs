@@ -50,6 +50,7 @@ pub(super) fn by_time(
             cost: costs.iter().sum(),
             bound,
             space: "partition vectors with one tuple per device, without overlap".into(),
+            wider: None,
         };
         Ok(Plan {
             hierarchy: cluster.hierarchy(),

@@ -7,8 +7,8 @@
 //! 3. Only splittable labels are split.
 //! 4. Every device exists.
 //! 5. No device has more than ⌈N/p⌉ of the N tuples of a vertex, or tiles of an owner's layout.
-//! 6. The plan is for the cluster's devices and servers, with a definite residency; its proved bound
-//!    is not above its cost.
+//! 6. The plan is for the cluster's devices and servers, with a definite residency; its proved bounds
+//!    are not above its cost.
 //! 7. The stored moved bytes equal the recomputed ones.
 //! 8. The peak of every device is within its capacity.
 
@@ -199,7 +199,11 @@ pub fn verify(
     if plan.residency == Residency::Auto {
         return Err(InvalidPlan::Residency);
     }
-    let Certificate { cost, bound, .. } = plan.certificate;
+    let Certificate {
+        cost, bound, wider, ..
+    } = &plan.certificate;
+    let (cost, wider) = (*cost, wider.as_ref().map_or(0, |w| w.bound));
+    let bound = wider.max(*bound);
     if bound > cost {
         return Err(InvalidPlan::Bound { cost, bound });
     }

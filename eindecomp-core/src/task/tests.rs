@@ -463,7 +463,7 @@ fn planned(parts: [u32; 3], owner: [u32; 2]) -> (BoundGraph, Plan) {
     ];
     let plan = Plan {
         hierarchy: 4.into(),
-        model: "placed/1".into(),
+        model: "placed/2".into(),
         residency: Residency::AsNeeded,
         moved_bytes: moved_bytes(&graph, 4, &nodes).unwrap().total(),
         nodes,

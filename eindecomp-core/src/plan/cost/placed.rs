@@ -6,7 +6,6 @@
 
 use crate::ein::EinSum;
 use crate::ein::access::{AccessMap, output_region};
-use crate::ein::einsum::Part;
 use crate::plan::layout::{Layout, Region};
 
 /// At most one box of a tensor per device.
@@ -36,37 +35,22 @@ impl Holding {
         Holding::collect(join, extents, devices, out)
     }
 
-    /// The images of the tiles of the first devices, `None` where one has none.
-    pub fn of(tiles: Vec<Option<Region>>, devices: u32, map: impl Fn(Region) -> Region) -> Holding {
-        let image = |tile: Option<Region>| tile.map(&map).filter(|r| !r.is_empty());
-        let mut boxes: Vec<Option<Region>> = tiles.into_iter().map(image).collect();
-        boxes.resize(devices as usize, None);
-        Holding(boxes)
-    }
-
     fn collect(
         layout: &Layout,
         extents: &[usize],
         devices: u32,
         map: impl Fn(Region) -> Region,
     ) -> Holding {
-        let mut tiles = vec![None; devices as usize];
+        let mut boxes = vec![None; devices as usize];
         for (tile, device) in layout.iter(extents) {
-            tiles[device as usize] = Some(tile);
+            boxes[device as usize] = Some(map(tile)).filter(|r| !r.is_empty());
         }
-        Holding::of(tiles, devices, map)
+        Holding(boxes)
     }
 
     /// Elements on all devices together.
     pub fn elements(&self) -> u128 {
         self.0.iter().flatten().map(|r| r.volume() as u128).sum()
-    }
-
-    /// Elements of a part of the results in `self` that `have` holds on the same device.
-    pub fn common(&self, have: &Holding, part: &Part) -> u128 {
-        let both = self.0.iter().zip(&have.0);
-        let both = both.filter_map(|(a, b)| a.as_ref()?.intersect(b.as_ref()?));
-        both.map(|r| part.region(&r).volume() as u128).sum()
     }
 
     /// Elements of `self` that `have` does not hold on the same device.

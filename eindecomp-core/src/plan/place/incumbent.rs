@@ -9,8 +9,6 @@ use super::spread::{Spread, Vector};
 use super::values::{List, Tables};
 use crate::plan::search::{Budget, Solution, Unwatched, solve};
 
-/// A vector with at most so many assignments of axes is tried with all of them.
-const ALL: u64 = 24;
 /// Most neighbours that a candidate agrees with before all others.
 const FIRST: usize = 4;
 /// Most rounds of candidates.
@@ -60,15 +58,23 @@ impl<'a> Aligner<'a> {
             spreads[v] = Some(aligned(vector, wishes.iter()));
         }
         let spreads: Vec<Spread> = spreads.into_iter().flatten().collect();
-        let alone = spreads.iter().map(|s| vec![s.clone()]).collect();
-        self.choose(alone)
+        let lists = &mut self.tables.lists;
+        let alone: Vec<_> = spreads
+            .iter()
+            .map(|s| lists.intern(vec![s.clone()]))
+            .collect();
+        let problem = self.tables.problem(self.model, &alone);
+        let cost = problem.cost(&vec![0; spreads.len()]);
+        Incumbent { spreads, cost }
     }
 
-    /// A placement at most as costly, with vectors among `vectors(variable)` or the given ones.
+    /// A placement at most as costly, with vectors among `vectors(variable)` or the given ones. A
+    /// vector with at most `all` assignments of axes is tried with each of them.
     pub fn improve(
         &mut self,
         mut best: Incumbent,
         bound: u128,
+        all: u64,
         vectors: &dyn Fn(usize) -> Vec<Vector>,
     ) -> Incumbent {
         for _ in 0..ROUNDS {
@@ -78,10 +84,11 @@ impl<'a> Aligner<'a> {
             let pools = (0..best.spreads.len())
                 .map(|v| {
                     let mut pool = vec![best.spreads[v].clone()];
-                    self.candidates(v, &best.spreads[v].vector, &best.spreads, &mut pool);
+                    let own = &best.spreads[v].vector;
+                    self.candidates(v, own, &best.spreads, all, &mut pool);
                     for vector in vectors(v) {
-                        if vector != best.spreads[v].vector {
-                            self.candidates(v, &vector, &best.spreads, &mut pool);
+                        if vector != *own {
+                            self.candidates(v, &vector, &best.spreads, all, &mut pool);
                         }
                     }
                     pool
@@ -112,13 +119,20 @@ impl<'a> Aligner<'a> {
     }
 
     /// Adds spreads of a vector that agree with what neighbours have.
-    fn candidates(&mut self, v: usize, vector: &Vector, now: &[Spread], pool: &mut Vec<Spread>) {
+    fn candidates(
+        &mut self,
+        v: usize,
+        vector: &Vector,
+        now: &[Spread],
+        all: u64,
+        pool: &mut Vec<Spread>,
+    ) {
         let mut add = |spread: Spread| {
             if !pool.contains(&spread) {
                 pool.push(spread);
             }
         };
-        if vector.count() <= ALL {
+        if vector.count() <= all {
             vector.spreads().into_iter().for_each(add);
             return;
         }

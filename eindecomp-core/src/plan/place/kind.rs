@@ -16,7 +16,6 @@ use std::collections::HashMap;
 use super::spread::{Spread, Vector, radices};
 use crate::ein::access::{AccessMap, AxisAccess};
 use crate::ein::einsum::Part;
-use crate::plan::cost::placed::Holding;
 use crate::plan::layout::{Region, tile_range};
 
 /// A kind of edge: equal ones have equal tables.
@@ -66,15 +65,15 @@ impl Kind {
     }
 
     /// Row-major over needs and haves: bytes.
-    pub fn exact(&self, needs: &[Spread], haves: &[Spread], devices: u32) -> Vec<u64> {
+    pub fn exact(&self, needs: &[Spread], haves: &[Spread]) -> Vec<u64> {
         let vectors = |all: &[Spread]| all.iter().map(|s| s.vector.clone()).collect::<Vec<_>>();
         let pairs = self.pairs(&vectors(needs), &vectors(haves));
-        let boxes: Vec<OnceCell<Holding>> = vec![OnceCell::new(); needs.len()];
-        let tiles: Vec<OnceCell<Holding>> = vec![OnceCell::new(); haves.len()];
+        let boxes: Vec<OnceCell<Boxes>> = vec![OnceCell::new(); needs.len()];
+        let tiles: Vec<OnceCell<Boxes>> = vec![OnceCell::new(); haves.len()];
         let count = |n: usize, h: usize| -> u128 {
-            let need = boxes[n].get_or_init(|| self.boxes(&needs[n], devices));
-            let have =
-                tiles[h].get_or_init(|| Holding::of(haves[h].tiles(&self.shape), devices, |t| t));
+            let read = |t: Region| self.access.footprint(&t, &self.shape);
+            let need = boxes[n].get_or_init(|| Boxes::of(needs[n].tiles(&self.extents), read));
+            let have = tiles[h].get_or_init(|| Boxes::of(haves[h].tiles(&self.shape), |t| t));
             let bytes = |p: &Part| need.common(have, p) * p.dtype.size() as u128;
             self.parts(&needs[n].vector).iter().map(bytes).sum()
         };
@@ -97,11 +96,6 @@ impl Kind {
         };
         let pairs = self.pairs(needs, &[anywhere]);
         pairs.into_iter().map(|p| saturate(p.whole)).collect()
-    }
-
-    fn boxes(&self, spread: &Spread, devices: u32) -> Holding {
-        let tiles = spread.tiles(&self.extents);
-        Holding::of(tiles, devices, |t| self.access.footprint(&t, &self.shape))
     }
 
     fn parts(&self, need: &Vector) -> &[Part] {
@@ -208,6 +202,31 @@ impl Kind {
             }
         }
         out
+    }
+}
+
+/// At most one box per device.
+#[derive(Clone, Debug)]
+struct Boxes(Vec<Option<Vec<(usize, usize)>>>);
+
+impl Boxes {
+    fn of(tiles: Vec<Option<Region>>, map: impl Fn(Region) -> Region) -> Boxes {
+        Boxes(tiles.into_iter().map(|t| t.map(|t| map(t).0)).collect())
+    }
+
+    /// Elements of a part that both have on the same device.
+    fn common(&self, other: &Boxes, part: &Part) -> u128 {
+        let mut all = 0u128;
+        for (a, b) in self.0.iter().zip(&other.0) {
+            let (Some(a), Some(b)) = (a, b) else { continue };
+            let mut elements = 1u128;
+            for ((a, b), &carried) in a.iter().zip(b).zip(&part.axes) {
+                let common = a.1.min(b.1).saturating_sub(a.0.max(b.0));
+                elements *= if carried { common } else { common.min(1) } as u128;
+            }
+            all += elements;
+        }
+        all
     }
 }
 
@@ -451,7 +470,7 @@ mod tests {
             let own = owners(devices, &kind.shape);
             let all = if repeats { replicas(devices, &kind.shape, &own) } else { own };
             let have = pick(&pick(&all, dice[2]).spreads(), dice[3]);
-            let cost = kind.exact(std::slice::from_ref(&need), std::slice::from_ref(&have), devices);
+            let cost = kind.exact(std::slice::from_ref(&need), std::slice::from_ref(&have));
             prop_assert_eq!(cost[0], literal(&kind, &need, &have));
             let bound = kind.bound(std::slice::from_ref(&need.vector), std::slice::from_ref(&have.vector));
             prop_assert!(bound[0] <= cost[0]);
@@ -475,7 +494,10 @@ mod tests {
         };
         // N (p/∏d_need − p/∏max), 4 bytes each
         assert_eq!(cost(&[2, 4, 1], &[2, 4]), 0);
-        assert_eq!(cost(&[4, 2, 1], &[2, 4]), 4 * 256 * (8 / 8) - 4 * 256 * 8 / 16);
+        assert_eq!(
+            cost(&[4, 2, 1], &[2, 4]),
+            4 * 256 * (8 / 8) - 4 * 256 * 8 / 16
+        );
         assert_eq!(cost(&[2, 2, 2], &[8, 1]), 4 * 256 * 2 - 4 * 256 * 8 / 16);
         assert_eq!(cost(&[1, 1, 8], &[8, 1]), 4 * 256 * 8 - 4 * 256);
     }

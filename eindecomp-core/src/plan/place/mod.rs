@@ -34,8 +34,15 @@ use model::Model;
 use spread::{Spread, Vector};
 use values::{List, Tables};
 
+/// A vector with at most so many assignments of axes is tried with all of them.
+const ALL: u64 = 24;
 /// Most spreads of a variable before those that agree with neighbours are searched alone.
 const VALUES: u64 = 400;
+/// What the search of all their axes may use.
+const CLOSE: Budget = Budget {
+    table_bytes: 16 << 20,
+    work: 500_000_000,
+};
 /// Most vectors of a variable, beside the incumbent's, that are tried at once.
 const TRIED: usize = 12;
 /// Most assignments that `exhaustive` tries.
@@ -107,14 +114,17 @@ impl Search {
         // ties alone are not worth a further search
         let bytes = self.model.bytes(found.bound);
         let good = bytes * u128::from(self.model.unit) + u128::from(self.model.unit - 1);
-        best = aligner.improve(best, good, &|_| Vec::new());
+        best = aligner.improve(best, good, 1, &|_| Vec::new());
+        best = aligner.improve(best, good, ALL, &|_| Vec::new());
         let mut bound = found.bound;
         if close && best.cost > good {
             let marginals = marginals(&problem, Budget::default(), &Unwatched);
-            best = aligner.improve(best, good, &|v| tried(&marginals, domains, v));
+            best = aligner.improve(best, good, 1, &|v| tried(&marginals, domains, v));
             let open = survivors(&marginals, domains, best.cost);
             if best.cost > good && spreads(&open) <= VALUES {
-                (best, bound) = self.closed(&open, best);
+                let closed;
+                (best, closed) = self.closed(&open, best);
+                bound = bound.max(closed);
             }
         }
         self.placed(best, bound, found.bound)
@@ -133,7 +143,7 @@ impl Search {
             })
             .collect();
         let problem = self.spreads.problem(&self.model, &domains);
-        let found = solve(&problem, Budget::default(), &Unwatched);
+        let found = solve(&problem, CLOSE, &Unwatched);
         let bound = found.bound.min(best.cost);
         if found.cost >= best.cost {
             return (best, bound);
@@ -152,7 +162,7 @@ impl Search {
         let vectors = chosen(domains, &found.assignment);
         let mut aligner = Aligner::new(&self.model, &mut self.spreads);
         let best = aligner.place(&vectors);
-        let best = aligner.improve(best, found.bound, &|_| Vec::new());
+        let best = aligner.improve(best, found.bound, ALL, &|_| Vec::new());
         self.placed(best, found.bound, found.bound)
     }
 

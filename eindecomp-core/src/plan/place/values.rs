@@ -60,7 +60,7 @@ pub(super) trait Value: Clone + Eq + Hash {
     fn seen(&self, labels: &[bool]) -> Self;
     fn through(&self, cuts: &[Option<usize>]) -> Self;
     /// Row-major over needs and haves: bytes, or a bound of them.
-    fn table(kind: &Kind, needs: &[Self], haves: &[Self], devices: u32) -> Vec<u64>;
+    fn table(kind: &Kind, needs: &[Self], haves: &[Self]) -> Vec<u64>;
 }
 
 impl Value for Vector {
@@ -76,7 +76,7 @@ impl Value for Vector {
         Vector::through(self, cuts)
     }
 
-    fn table(kind: &Kind, needs: &[Vector], haves: &[Vector], _: u32) -> Vec<u64> {
+    fn table(kind: &Kind, needs: &[Vector], haves: &[Vector]) -> Vec<u64> {
         kind.bound(needs, haves)
     }
 }
@@ -94,8 +94,8 @@ impl Value for Spread {
         Spread::through(self, cuts)
     }
 
-    fn table(kind: &Kind, needs: &[Spread], haves: &[Spread], devices: u32) -> Vec<u64> {
-        kind.exact(needs, haves, devices)
+    fn table(kind: &Kind, needs: &[Spread], haves: &[Spread]) -> Vec<u64> {
+        kind.exact(needs, haves)
     }
 }
 
@@ -156,7 +156,7 @@ impl<T: Value> Tables<T> {
                 );
                 let table = self.scaled.entry(key).or_insert_with(|| {
                     let kind = &model.kinds[e.kind].kind;
-                    let bytes = T::table(kind, &rows.1, &columns.1, model.devices);
+                    let bytes = T::table(kind, &rows.1, &columns.1);
                     let scale = |b: u64| b.saturating_mul(model.unit);
                     Rc::new(bytes.into_iter().map(scale).collect())
                 });
