@@ -1,8 +1,12 @@
 #![doc = include_str!("../README.md")]
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod bucket;
 mod cache;
+#[cfg(feature = "cli")]
+#[doc(hidden)]
+pub mod cli;
 mod dims;
 mod element;
 mod error;
@@ -67,6 +71,7 @@ macro_rules! include_plans {
 #[doc(hidden)]
 pub mod __private {
     pub use crate::__ein_dims as dims;
+    pub use crate::blocks::block;
     pub use crate::dims::show;
     pub use crate::fields::{Args, Fields, Handles, Walker, from_safetensors, host};
     pub use crate::message::{Message, error};

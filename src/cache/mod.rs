@@ -6,7 +6,7 @@
 //! beside them, synced, and renamed, so that readers see whole entries only.
 
 mod embedded;
-mod folder;
+pub(crate) mod folder;
 mod miss;
 mod mode;
 

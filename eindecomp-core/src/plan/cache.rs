@@ -149,17 +149,12 @@ pub fn encode(key: &Key, plan: &Plan) -> String {
     String::from_utf8(out).expect("JSON is UTF-8")
 }
 
-/// The plan of an entry, after every check: JSON (serde_json bounds its depth), format, payload
-/// hash, text, key, and the plan's own rules against graph and cluster.
+/// What an entry says, whatever it is an entry of: JSON (serde_json bounds its depth), format, payload
+/// hash and text are checked; whether the plan fits its graph is not.
 ///
 /// # Errors
 /// The first check that fails.
-pub fn decode(
-    text: &[u8],
-    key: &Key,
-    graph: &BoundGraph,
-    cluster: &Cluster,
-) -> Result<Plan, EntryError> {
+pub fn read(text: &[u8]) -> Result<(Key, Plan), EntryError> {
     let entry: Entry<Key, Plan> = serde_json::from_slice(text)?;
     if entry.format != FORMAT {
         return Err(EntryError::Format(entry.format));
@@ -171,12 +166,26 @@ pub fn decode(
     if encode(&entry.key, &entry.plan).as_bytes() != text {
         return Err(EntryError::Text);
     }
-    if entry.key != *key {
-        let all = differences(key, &entry.key);
+    Ok((entry.key, entry.plan))
+}
+
+/// The plan of an entry of a key, after every check: those of [`read`], the key, and the plan's own
+/// rules against graph and cluster.
+///
+/// # Errors
+/// The first check that fails.
+pub fn decode(
+    text: &[u8],
+    key: &Key,
+    graph: &BoundGraph,
+    cluster: &Cluster,
+) -> Result<Plan, EntryError> {
+    let (found, plan) = read(text)?;
+    if found != *key {
+        let all = differences(key, &found);
         let part = all.into_iter().next().map(|d| d.part);
         return Err(EntryError::Key(part.unwrap_or_default()));
     }
-    let plan = entry.plan;
     if plan.model != key.model {
         return Err(EntryError::Plan("cost model"));
     }

@@ -1,0 +1,113 @@
+//! Which blocks of a crate `cargo eindecomp` plans, and how they are told to it.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+
+use eindecomp_core::graph::EinGraph;
+use eindecomp_core::plan::cache::PLANNER;
+
+use crate::{Error, Model, ModelGraph};
+
+/// Names the blocks of a crate that `cargo eindecomp` plans: one line, anywhere in the crate, once per
+/// module. It becomes a test that makes each block's graph; `cargo eindecomp` runs it to be
+/// told them.
+///
+/// ```
+/// eindecomp::ein! {
+///     pub fn scale<dim N>(x: f32[N], #[host] by: f32) -> f32[N] { let y[n] = x[n] * by; y }
+///     pub fn total<dim N, T: Float>(x: T[N]) -> T[] { let y[] = sum[n] x[n]; y }
+/// }
+/// eindecomp::blocks! { scale(2.0), total<f32> }
+/// # fn main() {}
+/// ```
+#[macro_export]
+macro_rules! blocks {
+    ($($block:ident $(:: $more:ident)* $(< $($dtype:ty),+ >)? $(( $($host:expr),* ))?),+ $(,)?) => {
+        #[cfg(test)]
+        #[test]
+        fn eindecomp_blocks() {
+            $($crate::__private::block(
+                concat!(module_path!(), "::", stringify!($block $(:: $more)*)),
+                $block $(:: $more)* :: graph $(::< $($dtype),+ >)? ($($($host),*)?),
+            );)+
+        }
+    };
+}
+
+/// The file that blocks are told to, if `cargo eindecomp` asks.
+pub(crate) const FILE: &str = "EINDECOMP_BLOCKS";
+
+/// Makes a block's graph, and appends it to the file if there is one.
+///
+/// # Panics
+/// The graph has mistakes, or the file cannot be written: it is a test that calls this.
+#[doc(hidden)]
+pub fn block<M: Model>(name: &str, graph: ModelGraph<M>) {
+    let told = graph.into_graph().and_then(|graph| tell(name, &graph));
+    if let Err(error) = told {
+        panic!("{name}: {error}");
+    }
+}
+
+fn tell(name: &str, graph: &EinGraph) -> Result<(), Error> {
+    let Some(path) = std::env::var_os(FILE) else {
+        return Ok(());
+    };
+    let name: String = name.split_whitespace().collect();
+    let text = graph.to_string();
+    let lines = text.lines().count();
+    let record = format!("block {name} {PLANNER} {lines}\n{}\n", text.trim_end());
+    let file = OpenOptions::new().append(true).create(true).open(&path);
+    let written = file.and_then(|mut file| file.write_all(record.as_bytes()));
+    written.map_err(|e| Error::Source(format!("{}: {e}", path.display())))
+}
+
+#[cfg(feature = "cli")]
+pub(crate) mod told {
+    //! Blocks as `cargo eindecomp` reads them.
+
+    use super::*;
+
+    /// A block of a crate.
+    #[derive(Clone, Debug)]
+    pub struct Block {
+        /// Its path.
+        pub name: String,
+        /// Planner of the `eindecomp` that the crate uses.
+        pub planner: String,
+        /// With symbolic dims.
+        pub graph: EinGraph,
+    }
+
+    /// Every block of a file; of several of one name the first.
+    ///
+    /// # Errors
+    /// What is no record.
+    pub fn read(text: &str) -> Result<Vec<Block>, String> {
+        let mut blocks: Vec<Block> = Vec::new();
+        let mut lines = text.lines();
+        while let Some(head) = lines.next() {
+            let words: Vec<&str> = head.split(' ').collect();
+            let (name, planner, count) = match words[..] {
+                ["block", name, planner, count] => (name, planner, count.parse::<usize>().ok()),
+                _ => ("", "", None),
+            };
+            let Some(count) = count else {
+                return Err(format!(
+                    "`{head}` is no block: does the crate use another version of eindecomp?"
+                ));
+            };
+            let graph: Vec<&str> = lines.by_ref().take(count).collect();
+            let graph = EinGraph::parse(&graph.join("\n"));
+            let graph = graph.map_err(|e| format!("{name}: {e}"))?;
+            if blocks.iter().all(|b| b.name != name) {
+                blocks.push(Block {
+                    name: name.into(),
+                    planner: planner.into(),
+                    graph,
+                });
+            }
+        }
+        Ok(blocks)
+    }
+}

@@ -1,0 +1,151 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory, Parser, Subcommand};
+
+/// Makes, checks and shows the plans that a crate's production binary ships with.
+///
+/// One line in the crate names its blocks: `eindecomp::blocks! { model, decoder::step }`. What they are
+/// planned for stands in `eindecomp.toml` beside `Cargo.toml`, or is given by --dims and --cluster:
+///
+///     folder = "plans"
+///
+///     [[plan]]
+///     block = "decoder::step"            # a path or its end; all blocks if it is left out
+///     dims = { B = [1, 8], S = 512 }     # every combination
+///     cluster = ["cpus:4", "dgx_a100"]   # or "2xdgx_h100", or a JSON file
+///     residency = "as_needed"            # or sharded, auto
+///     objective = "placed"               # or communication
+///
+/// Exit codes: 0 all is well; 1 `check` or `diff` found something; 2 the command line is wrong; 3 failed.
+#[derive(Parser)]
+#[command(
+    name = "cargo eindecomp",
+    bin_name = "cargo eindecomp",
+    version,
+    verbatim_doc_comment
+)]
+pub struct Cli {
+    /// Print JSON instead of text.
+    #[arg(long, global = true)]
+    pub json: bool,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Make the plans that are missing, and write them into the folder.
+    Plan(PlanArgs),
+    /// For continuous integration: is every plan there, good, and needed? Writes nothing.
+    Check(Project),
+    /// Remove entries that no target of the crate needs, or that are stale.
+    Prune(PruneArgs),
+    /// Show what a plan does, statement by statement.
+    Explain(Project),
+    /// List the entries of a folder.
+    List(Folder),
+    /// Compare two entries: keys, bytes, and the statements that are split otherwise.
+    Diff(DiffArgs),
+    /// Print a script that completes this command in a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+/// Which crate, and what of it is planned for what.
+#[derive(Args)]
+pub struct Project {
+    /// The crate's Cargo.toml [default: that of this folder].
+    #[arg(long, value_name = "PATH")]
+    pub manifest_path: Option<PathBuf>,
+    /// The package, in a workspace.
+    #[arg(long, short, value_name = "NAME")]
+    pub package: Option<String>,
+    /// Features of the package that its blocks need.
+    #[arg(long, value_name = "FEATURES")]
+    pub features: Option<String>,
+    /// Only blocks whose path ends so.
+    #[arg(long, value_name = "PATH")]
+    pub block: Option<String>,
+    /// Dims to plan for, instead of those of eindecomp.toml: `B=1,S=512`. May be repeated.
+    #[arg(long, value_name = "DIMS")]
+    pub dims: Vec<String>,
+    /// Clusters to plan for: cpus:N, dgx_a100, dgx_h100, dgx1_v100, Kx… for K of them, or a JSON
+    /// file. May be repeated [default: cpus:1].
+    #[arg(long, value_name = "CLUSTER")]
+    pub cluster: Vec<String>,
+    /// The folder of plans [default: that of eindecomp.toml, else plans].
+    #[arg(long, value_name = "PATH")]
+    pub folder: Option<PathBuf>,
+}
+
+#[derive(Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub project: Project,
+    /// Make all plans again.
+    #[arg(long)]
+    pub force: bool,
+    /// Plans that are made at the same time [default: the cores of this machine].
+    #[arg(long, short, value_name = "N")]
+    pub jobs: Option<std::num::NonZeroUsize>,
+}
+
+#[derive(Args)]
+pub struct PruneArgs {
+    #[command(flatten)]
+    pub project: Project,
+    /// Only say what would be removed.
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Args)]
+pub struct Folder {
+    /// The folder of plans.
+    #[arg(default_value = "plans")]
+    pub folder: PathBuf,
+}
+
+#[derive(Args)]
+pub struct DiffArgs {
+    /// An entry: a file, or the start of its name in the folder.
+    pub first: String,
+    /// The other one.
+    pub second: String,
+    /// The folder of plans.
+    #[arg(long, value_name = "PATH", default_value = "plans")]
+    pub folder: PathBuf,
+}
+
+/// The arguments of this process. As `cargo eindecomp`, the first one is the command's own name.
+pub fn parse() -> Cli {
+    let mut args: Vec<_> = std::env::args_os().collect();
+    if args.get(1).is_some_and(|a| a == "eindecomp") {
+        args.remove(1);
+    }
+    Cli::parse_from(args)
+}
+
+pub fn completions(shell: clap_complete::Shell) {
+    let mut command = Cli::command();
+    clap_complete::generate(
+        shell,
+        &mut command,
+        "cargo-eindecomp",
+        &mut std::io::stdout(),
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+}

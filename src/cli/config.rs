@@ -1,0 +1,140 @@
+//! `eindecomp.toml`: what a crate's blocks are planned for.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::Failure;
+
+/// The file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// The folder of plans, beside the file.
+    pub folder: Option<PathBuf>,
+    /// What is planned.
+    #[serde(default, rename = "plan")]
+    pub plans: Vec<Wanted>,
+}
+
+/// One `[[plan]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// A block's path or its end; all blocks if there is none.
+    pub block: Option<String>,
+    /// Values of each dim: every combination is planned.
+    #[serde(default)]
+    pub dims: BTreeMap<String, Values<i64>>,
+    /// Clusters by name or file.
+    pub cluster: Option<Values<String>>,
+    /// Where weights live.
+    #[serde(default)]
+    pub residency: eindecomp_core::plan::Residency,
+    /// What plans minimise.
+    #[serde(default)]
+    pub objective: ObjectiveName,
+}
+
+/// One value or a list.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(untagged)]
+pub enum Values<T> {
+    One(T),
+    List(Vec<T>),
+}
+
+impl<T> Values<T> {
+    pub fn as_slice(&self) -> &[T] {
+        match self {
+            Values::One(value) => std::slice::from_ref(value),
+            Values::List(list) => list,
+        }
+    }
+}
+
+/// [`Objective`](eindecomp_core::plan::Objective) as it is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ObjectiveName {
+    #[default]
+    Placed,
+    Communication,
+}
+
+impl From<ObjectiveName> for eindecomp_core::plan::Objective {
+    fn from(name: ObjectiveName) -> Self {
+        match name {
+            ObjectiveName::Placed => Self::Placed,
+            ObjectiveName::Communication => Self::Communication,
+        }
+    }
+}
+
+impl Config {
+    /// Of the crate in `root`; that of no file is empty.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no configuration.
+    pub fn read(root: &Path) -> Result<Config, Failure> {
+        let path = root.join("eindecomp.toml");
+        match std::fs::read_to_string(&path) {
+            Ok(text) => toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display())),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Config::default()),
+            Err(e) => Err(format!("{}: {e}", path.display())),
+        }
+    }
+}
+
+/// `B=1,S=512`.
+///
+/// # Errors
+/// What is not of that form.
+pub fn dims(text: &str) -> Result<BTreeMap<String, Values<i64>>, Failure> {
+    let mut dims = BTreeMap::new();
+    for pair in text.split(',') {
+        let parts = pair
+            .split_once('=')
+            .map(|(n, v)| (n.trim(), v.trim().parse()));
+        let Some((name, Ok(value))) = parts.filter(|(name, _)| !name.is_empty()) else {
+            return Err(format!("`{pair}` is no dim: write `--dims B=1,S=512`"));
+        };
+        if dims.insert(name.to_string(), Values::One(value)).is_some() {
+            return Err(format!("`{name}` is given twice in `--dims {text}`"));
+        }
+    }
+    Ok(dims)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read_and_slips_are_told() {
+        let text = r#"
+            folder = "kept"
+            [[plan]]
+            block = "step"
+            dims = { B = [1, 8], S = 512 }
+            cluster = "cpus:4"
+        "#;
+        let config: Config = toml::from_str(text).unwrap();
+        assert_eq!(config.folder, Some("kept".into()));
+        assert_eq!(config.plans[0].dims["B"].as_slice(), [1, 8]);
+        assert_eq!(config.plans[0].dims["S"].as_slice(), [512]);
+        let slip = toml::from_str::<Config>("[[plan]]\nblok = 'x'")
+            .unwrap_err()
+            .to_string();
+        assert!(slip.contains("blok") && slip.contains("block"), "{slip}");
+    }
+
+    #[test]
+    fn dims_of_the_command_line() {
+        assert_eq!(dims("B=1, S=512").unwrap()["S"], Values::One(512));
+        for slip in ["", "B", "B=x", "=1", "B=1,B=2"] {
+            assert!(dims(slip).is_err(), "{slip}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The command `cargo eindecomp`.
+//!
+//! Files: `args` (the command line), `config` (`eindecomp.toml`), `project` (the crate and its
+//! blocks), `targets` (what has to be planned), `folder` (the entries of a folder), and one per command.
+
+mod args;
+mod check;
+mod cluster;
+mod config;
+mod diff;
+mod explain;
+mod folder;
+mod list;
+mod plan;
+mod project;
+mod targets;
+
+use std::process::ExitCode;
+
+use args::{Cli, Command};
+
+/// What a command comes to.
+enum Outcome {
+    /// All is well.
+    Good,
+    /// It found what it looks for: the exit code is 1.
+    Found,
+}
+
+/// A failure, with what it happened to: the exit code is 3.
+type Failure = String;
+
+/// Runs the command line of this process.
+pub fn main() -> ExitCode {
+    let cli = args::parse();
+    match run(&cli) {
+        Ok(Outcome::Good) => ExitCode::SUCCESS,
+        Ok(Outcome::Found) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<Outcome, Failure> {
+    match &cli.command {
+        Command::Plan(args) => plan::run(args, cli.json),
+        Command::Check(args) => check::run(args, cli.json),
+        Command::Prune(args) => check::prune(args, cli.json),
+        Command::Explain(args) => explain::run(args, cli.json),
+        Command::List(args) => list::run(args, cli.json),
+        Command::Diff(args) => diff::run(args, cli.json),
+        Command::Completions { shell } => {
+            args::completions(*shell);
+            Ok(Outcome::Good)
+        }
+    }
+}
+
+/// Prints a value for programs.
+fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
+    use std::io::Write;
+    let text = serde_json::to_string_pretty(value).map_err(|e| e.to_string())?;
+    writeln!(std::io::stdout(), "{text}").map_err(|e| e.to_string())
+}

@@ -1,0 +1,114 @@
+//! `cargo eindecomp plan`.
+
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use eindecomp_core::plan::Plan;
+use eindecomp_core::plan::cache::encode;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
+
+use super::args::PlanArgs;
+use super::targets::{self, Target};
+use super::{Failure, Outcome, folder, print_json};
+
+/// What became of a target.
+struct Done {
+    plan: Plan,
+    /// Seconds; `None` if it was there.
+    planned: Option<f64>,
+}
+
+pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
+    let targets = targets::of(&args.project)?;
+    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}");
+    // drawn on terminals only
+    let bar = ProgressBar::new(targets.all.len() as u64);
+    bar.set_style(style.map_err(|e| e.to_string())?);
+    let make = |target: &Target| -> Result<Done, Failure> {
+        let kept = folder::plan(&targets.folder, target).filter(|_| !args.force);
+        if let Some(Ok(plan)) = kept {
+            return Ok(Done {
+                plan,
+                planned: None,
+            });
+        }
+        bar.set_message(target.to_string());
+        let start = Instant::now();
+        let plan = target.plan().map_err(|e| format!("{target}: {e}"))?;
+        let planned = Some(start.elapsed().as_secs_f64());
+        let text = encode(&target.key, &plan);
+        crate::cache::folder::store(&targets.folder, &target.hash, text.as_bytes())
+            .map_err(|e| format!("{}: {e}", targets.folder.display()))?;
+        Ok(Done { plan, planned })
+    };
+    let done = in_parallel(jobs, &targets.all, |target| {
+        let done = make(target);
+        bar.inc(1);
+        done
+    });
+    bar.finish_and_clear();
+    let (mut errors, mut report) = (Vec::new(), Vec::new());
+    for (target, done) in targets.all.iter().zip(done) {
+        match done {
+            Ok(done) => {
+                report.push(json!({
+                    "block": target.block,
+                    "dims": target.dims,
+                    "cluster": target.cluster_name,
+                    "key": target.hash,
+                    "planned_seconds": done.planned,
+                    "moved_bytes": done.plan.moved_bytes.to_string(),
+                    "proved": done.plan.certificate.to_string(),
+                }));
+                if !json {
+                    let how = match done.planned {
+                        Some(seconds) => format!("planned in {seconds:.2} s"),
+                        None => "there".into(),
+                    };
+                    println!(
+                        "{} {target}: {how}, moves {} B, {}",
+                        &target.hash[..12],
+                        done.plan.moved_bytes,
+                        done.plan.certificate
+                    );
+                }
+            }
+            Err(error) => errors.push(error),
+        }
+    }
+    if json {
+        print_json(&report.into())?;
+    }
+    match errors.is_empty() {
+        true => Ok(Outcome::Good),
+        false => Err(errors.join("\nerror: ")),
+    }
+}
+
+/// `f` of every item, in order, on so many threads.
+fn in_parallel<T: Sync, R: Send>(jobs: usize, items: &[T], f: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(items.len()) {
+            scope.spawn(|| {
+                while let Some((at, item)) = {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    items.get(at).map(|item| (at, item))
+                } {
+                    let result = f(item);
+                    let mut done = done.lock().unwrap_or_else(|e| e.into_inner());
+                    done.push((at, result));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(|e| e.into_inner());
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, result)| result).collect()
+}

@@ -1,0 +1,273 @@
+//! What has to be planned: blocks × dims × clusters.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use eindecomp_core::graph::BoundGraph;
+use eindecomp_core::pass::Pipeline;
+use eindecomp_core::plan::cache::Key;
+use eindecomp_core::plan::{Cluster, Plan, PlanOptions};
+
+use super::args::Project;
+use super::config::{Config, Values, Wanted, dims};
+use super::project::Package;
+use super::{Failure, cluster};
+use crate::Error;
+use crate::blocks::told::Block;
+use crate::cache::Task;
+use crate::planner::PLANNER;
+
+/// One plan that the crate needs.
+pub struct Target {
+    pub block: String,
+    /// `B=1 S=512`.
+    pub dims: String,
+    /// As it was named.
+    pub cluster_name: String,
+    pub cluster: Cluster,
+    pub options: PlanOptions,
+    /// After passes.
+    pub graph: BoundGraph,
+    pub key: Key,
+    pub hash: String,
+}
+
+impl Target {
+    /// Makes its plan.
+    ///
+    /// # Errors
+    /// Those of the planner.
+    pub fn plan(&self) -> Result<Plan, Error> {
+        let task = Task {
+            graph: &self.graph,
+            cluster: &self.cluster,
+            options: &self.options,
+        };
+        let make = PLANNER.expect("the command is built with the planner");
+        make(task)
+    }
+}
+
+/// `decoder::step B=1 S=512 on cpus:4`
+impl std::fmt::Display for Target {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Target {
+            block,
+            dims,
+            cluster_name,
+            ..
+        } = self;
+        write!(f, "{block} {dims} on {cluster_name}")
+    }
+}
+
+/// The targets of a crate, and its folder of plans.
+pub struct Targets {
+    pub all: Vec<Target>,
+    pub folder: PathBuf,
+}
+
+/// Of the command line and `eindecomp.toml`.
+///
+/// # Errors
+/// All that is wrong with either of them.
+pub fn of(args: &Project) -> Result<Targets, Failure> {
+    let package = Package::find(args)?;
+    let config = Config::read(&package.root)?;
+    let wanted = wanted(args, &config)?;
+    let folder = match (&args.folder, &config.folder) {
+        (Some(folder), _) => folder.clone(),
+        (None, Some(folder)) => package.root.join(folder),
+        (None, None) => package.root.join("plans"),
+    };
+    let blocks = package.blocks(args)?;
+    let (mut all, mut errors, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for wanted in &wanted {
+        for target in expand(args, wanted, &blocks) {
+            match target {
+                Ok(target) if seen.insert(target.hash.clone()) => all.push(target),
+                Ok(_) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    match errors.is_empty() {
+        true => Ok(Targets { all, folder }),
+        false => Err(errors.join("\nerror: ")),
+    }
+}
+
+/// What is asked for: the command line's dims before those of the file.
+fn wanted(args: &Project, config: &Config) -> Result<Vec<Wanted>, Failure> {
+    let mut wanted: Vec<Wanted> = if args.dims.is_empty() {
+        config.plans.clone()
+    } else {
+        let of = |text: &String| {
+            Ok(Wanted {
+                dims: dims(text)?,
+                ..Wanted::default()
+            })
+        };
+        args.dims.iter().map(of).collect::<Result<_, Failure>>()?
+    };
+    if wanted.is_empty() {
+        return Err("nothing to plan for: give --dims B=1,S=512, or write eindecomp.toml (--help shows one)".into());
+    }
+    if !args.cluster.is_empty() {
+        for wanted in &mut wanted {
+            wanted.cluster = Some(Values::List(args.cluster.clone()));
+        }
+    }
+    Ok(wanted)
+}
+
+/// Does `path` end in the segments of `end`?
+fn ends_in(path: &str, end: &str) -> bool {
+    path == end || path.strip_suffix(end).is_some_and(|p| p.ends_with("::"))
+}
+
+fn expand(args: &Project, wanted: &Wanted, blocks: &[Block]) -> Vec<Result<Target, Failure>> {
+    let asked = [&args.block, &wanted.block];
+    let chosen = blocks.iter().filter(|block| {
+        let fits = |end: &String| ends_in(&block.name, end);
+        asked.iter().all(|asked| asked.as_ref().is_none_or(fits))
+    });
+    let chosen: Vec<&Block> = chosen.collect();
+    let names = || {
+        blocks
+            .iter()
+            .map(|b| &b.name[..])
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    if chosen.is_empty() {
+        // a choice on the command line leaves out others of the file
+        if let (Some(block), None) = (&wanted.block, &args.block) {
+            return vec![Err(format!(
+                "there is no block `{block}`: there are {}",
+                names()
+            ))];
+        }
+        if let (Some(block), false) = (
+            &args.block,
+            blocks
+                .iter()
+                .any(|b| args.block.as_ref().is_some_and(|end| ends_in(&b.name, end))),
+        ) {
+            return vec![Err(format!(
+                "there is no block `{block}`: there are {}",
+                names()
+            ))];
+        }
+        return Vec::new();
+    }
+    let unused = wanted.dims.keys().filter(|dim| {
+        let has = |b: &&Block| b.graph.symbols().iter().any(|s| **s == ***dim);
+        !chosen.iter().any(has)
+    });
+    let mut out: Vec<Result<Target, Failure>> = unused
+        .map(|dim| Err(format!("no block that is planned has a dim `{dim}`")))
+        .collect();
+    let one = [String::from("cpus:1")];
+    let clusters = wanted.cluster.as_ref().map_or(&one[..], Values::as_slice);
+    for name in clusters {
+        match cluster::named(name) {
+            Ok(cluster) => {
+                for block in &chosen {
+                    out.extend(at_all_dims(wanted, block, name, &cluster));
+                }
+            }
+            Err(error) => out.push(Err(error)),
+        }
+    }
+    out
+}
+
+fn at_all_dims(
+    wanted: &Wanted,
+    block: &Block,
+    name: &str,
+    cluster: &Cluster,
+) -> Vec<Result<Target, Failure>> {
+    let symbols = block.graph.symbols();
+    let missing: Vec<&str> = symbols
+        .iter()
+        .map(|s| &**s)
+        .filter(|s| !wanted.dims.contains_key(*s))
+        .collect();
+    if !missing.is_empty() {
+        return vec![Err(format!(
+            "`{}` needs a value of {}",
+            block.name,
+            missing.join(", ")
+        ))];
+    }
+    let mut points: Vec<BTreeMap<Arc<str>, i64>> = vec![BTreeMap::new()];
+    for symbol in &symbols {
+        let values = wanted.dims[&**symbol].as_slice();
+        points = points
+            .iter()
+            .flat_map(|point| values.iter().map(move |&v| (point, v)))
+            .map(|(point, value)| {
+                let mut point = point.clone();
+                point.insert(symbol.clone(), value);
+                point
+            })
+            .collect();
+    }
+    points
+        .iter()
+        .map(|dims| target(wanted, block, dims, name, cluster))
+        .collect()
+}
+
+fn target(
+    wanted: &Wanted,
+    block: &Block,
+    dims: &BTreeMap<Arc<str>, i64>,
+    name: &str,
+    cluster: &Cluster,
+) -> Result<Target, Failure> {
+    let text: Vec<String> = dims
+        .iter()
+        .map(|(dim, value)| format!("{dim}={value}"))
+        .collect();
+    let text = text.join(" ");
+    let graph = bound(block, dims).map_err(|e| format!("{} {text}: {e}", block.name))?;
+    let options = PlanOptions {
+        objective: wanted.objective.into(),
+        residency: wanted.residency,
+        ..PlanOptions::default()
+    };
+    let key = Key::new(&graph, cluster, &options);
+    Ok(Target {
+        block: block.name.clone(),
+        dims: text,
+        cluster_name: name.into(),
+        cluster: cluster.clone(),
+        options,
+        hash: key.hash(),
+        graph,
+        key,
+    })
+}
+
+fn bound(block: &Block, dims: &BTreeMap<Arc<str>, i64>) -> Result<BoundGraph, Error> {
+    let bound = block.graph.bind(dims).map_err(Error::Bind)?;
+    bound.verify().map_err(Error::Graph)?;
+    Ok(Pipeline::default().run(bound)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_named_by_its_end() {
+        assert!(ends_in("krate::decoder::step", "step"));
+        assert!(ends_in("krate::decoder::step", "decoder::step"));
+        assert!(ends_in("step", "step"));
+        assert!(!ends_in("krate::one_step", "step"));
+    }
+}

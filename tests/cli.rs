@@ -1,0 +1,197 @@
+//! `cargo eindecomp` on the example that goes to production: its crate names the library otherwise.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::tempdir;
+
+/// The command with arguments, in the example's folder.
+fn eindecomp(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_cargo-eindecomp"))
+        .arg("eindecomp")
+        .args(args)
+        .current_dir(example())
+        .output()
+        .unwrap()
+}
+
+fn example() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/production")
+}
+
+/// Exit code and what was printed.
+fn run(args: &[&str]) -> (i32, String) {
+    let output = eindecomp(args);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let errors = String::from_utf8(output.stderr).unwrap();
+    (output.status.code().unwrap(), text + &errors)
+}
+
+fn json(args: &[&str]) -> Value {
+    serde_json::from_slice(&eindecomp(args).stdout).unwrap()
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(folder)
+        .unwrap()
+        .map(|f| f.unwrap().path())
+        .collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn plans_are_made_checked_shown_compared_and_pruned() {
+    let folder = tempdir().unwrap();
+    let at = ["--folder", folder.path().to_str().unwrap()];
+    let with = |args: &[&str]| run(&[args, &at].concat());
+
+    let (code, text) = with(&["check"]);
+    assert_eq!(code, 1, "{text}");
+    assert!(
+        text.contains("missing") && text.contains("production::score B=2 S=64 on cpus:4"),
+        "{text}"
+    );
+    assert!(
+        text.contains("2 plans needed; 2 missing, 0 stale, 0 dead"),
+        "{text}"
+    );
+
+    let (code, text) = with(&["plan"]);
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(
+        (
+            text.matches("planned in").count(),
+            files(folder.path()).len()
+        ),
+        (2, 2),
+        "{text}"
+    );
+    let before: Vec<_> = files(folder.path())
+        .iter()
+        .map(|f| fs::read(f).unwrap())
+        .collect();
+    let again = json(&[&["--json", "plan"][..], &at].concat());
+    assert!(
+        again
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|p| p["planned_seconds"].is_null())
+    );
+    assert_eq!(with(&["check"]).0, 0);
+
+    // the same bytes when all is made again
+    assert_eq!(with(&["plan", "--force"]).0, 0);
+    let after: Vec<_> = files(folder.path())
+        .iter()
+        .map(|f| fs::read(f).unwrap())
+        .collect();
+    assert_eq!(before, after);
+
+    // one more than is needed, and one that is damaged
+    let (code, text) = with(&["plan", "--dims", "B=1,S=16"]);
+    assert_eq!(code, 0, "{text}");
+    let list = json(&["--json", "list", at[1]]);
+    assert_eq!(list.as_array().unwrap().len(), 3);
+    let keys: Vec<&str> = again
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|p| p["key"].as_str().unwrap())
+        .collect();
+    fs::write(folder.path().join(format!("{}.json", keys[0])), "damaged").unwrap();
+    let (code, text) = with(&["check"]);
+    assert_eq!(code, 1);
+    assert!(text.contains("0 missing, 1 stale, 1 dead"), "{text}");
+    let (code, text) = with(&["prune", "--dry-run"]);
+    assert_eq!((code, files(folder.path()).len()), (0, 3), "{text}");
+    assert_eq!(with(&["prune"]).0, 0);
+    assert_eq!(files(folder.path()).len(), 2);
+    assert_eq!(with(&["plan"]).0, 0);
+    assert_eq!(with(&["check"]).0, 0);
+
+    let (code, text) = with(&["diff", keys[0], keys[1]]);
+    assert_eq!(code, 1);
+    assert!(
+        text.contains("key: graph:")
+            && text.contains("[2, 16, 32]")
+            && text.contains("[2, 64, 32]"),
+        "{text}"
+    );
+    assert_eq!(with(&["diff", keys[0], keys[0]]).0, 0);
+
+    let (code, text) = with(&["explain", "--dims", "B=2,S=64", "--cluster", "cpus:4"]);
+    assert_eq!(code, 0);
+    assert!(
+        text.contains("production::score B=2 S=64 on cpus:4 (in the folder"),
+        "{text}"
+    );
+}
+
+#[test]
+fn slips_are_told() {
+    let cases: [(&[&str], i32, &str); 8] = [
+        (
+            &["plan", "--dims", "B=1"],
+            3,
+            "`production::score` needs a value of S",
+        ),
+        (
+            &["plan", "--dims", "B=1,S=4,T=2"],
+            3,
+            "no block that is planned has a dim `T`",
+        ),
+        (&["plan", "--dims", "B=1,S"], 3, "`S` is no dim"),
+        (
+            &["plan", "--cluster", "cpus"],
+            3,
+            "there is no cluster `cpus`",
+        ),
+        (
+            &["plan", "--block", "scor"],
+            3,
+            "there is no block `scor`: there are production::score",
+        ),
+        (
+            &["diff", "ff", "ff", "--folder", "none"],
+            3,
+            "no entry in none starts with `ff`",
+        ),
+        (
+            &["prune", "--dims", "B=1,S=2"],
+            3,
+            "leave out --block, --dims and --cluster",
+        ),
+        (&["plant"], 2, "unrecognized subcommand"),
+    ];
+    for (args, code, says) in cases {
+        let (got, text) = run(args);
+        assert_eq!(got, code, "{args:?}: {text}");
+        assert!(text.contains(says), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn a_crate_without_blocks_is_told_the_line_to_add() {
+    let (code, text) = run(&["plan", "--dims", "B=1", "--package", "renamed-layers"]);
+    assert_eq!(code, 3);
+    assert!(
+        text.contains("`renamed-layers` names no blocks: add a line `eindecomp::blocks! { … }`"),
+        "{text}"
+    );
+}
+
+#[test]
+fn completions_and_help_are_printed() {
+    let (code, text) = run(&["completions", "bash"]);
+    assert_eq!(code, 0);
+    assert!(text.contains("cargo-eindecomp"));
+    let (code, text) = run(&["--help"]);
+    assert_eq!(code, 0);
+    for part in ["eindecomp.toml", "Exit codes", "prune", "--json"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
+}
