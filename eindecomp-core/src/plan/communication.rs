@@ -2,15 +2,19 @@
 //! looks at vectors alone ([`CostModel`]).
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
 
 use super::Certificate;
 use super::cost::CostModel;
 use super::cost::communication::{Communication, output_parts};
 use super::partition::viable;
 use super::planner::{Algorithm, PlanError};
-use super::search::{Budget, Problem, Solution, Unwatched, VarId, exhaustive, linearized, solve};
-use crate::ein::{EinSum, Expr};
-use crate::graph::{BoundGraph, NodeId};
+use super::search::{
+    Budget, PairTable, Problem, Solution, Unwatched, VarId, exhaustive, linearized, solve,
+};
+use crate::ein::{DType, EinSum, EinSumSpec, Expr};
+use crate::graph::{BoundGraph, NodeId, Pin};
 
 /// Most assignments that [`Algorithm::Exhaustive`] tries.
 const EXHAUSTIVE: u128 = 1 << 32;
@@ -46,11 +50,7 @@ pub fn decompose(
     model: &dyn CostModel,
     algorithm: Algorithm,
 ) -> Result<Decomposition, PlanError> {
-    let candidates: Vec<Vec<Vec<u32>>> = graph
-        .ids()
-        .map(|(node, _)| viable(graph, node, devices))
-        .collect::<Result<_, _>>()?;
-    let space = Space::build(graph, candidates, model);
+    let space = Space::build(graph, devices, model)?;
     let Solution {
         assignment,
         cost,
@@ -94,73 +94,115 @@ pub fn evaluate(graph: &BoundGraph, vectors: &[Option<Vec<u32>>], model: &dyn Co
 /// The labelling problem, and what its values are.
 struct Space {
     problem: Problem,
-    variables: Vec<Option<VarId>>,
-    values: Vec<Vec<Vec<u32>>>,
+    /// Per node: its variable and kind.
+    variables: Vec<Option<(VarId, usize)>>,
+    kinds: Vec<Kind>,
 }
 
+/// Vertices that differ only in where they stand: their costs are the same functions of the same
+/// vectors.
+struct Kind {
+    vectors: Vec<Vec<u32>>,
+    costs: Arc<[u64]>,
+    /// Parts per axis of what they make: the distinct ones, and which one each vector leads to.
+    made: Vec<Vec<u32>>,
+    rows: Vec<u32>,
+}
+
+/// What decides the costs of a vertex: the EinSum with its operands' shapes and types instead of
+/// who they are, extents and pins.
+type KindKey = (EinSumSpec, Vec<(Vec<usize>, DType)>, Vec<usize>, Vec<Pin>);
+
 impl Space {
-    fn build(
-        graph: &BoundGraph,
-        mut candidates: Vec<Vec<Vec<u32>>>,
-        model: &dyn CostModel,
-    ) -> Space {
-        let mut problem = Problem::new();
-        let mut variables: Vec<Option<VarId>> = Vec::new();
+    fn build(graph: &BoundGraph, devices: u32, model: &dyn CostModel) -> Result<Space, PlanError> {
+        let mut space = Space {
+            problem: Problem::new(),
+            variables: Vec::new(),
+            kinds: Vec::new(),
+        };
+        let mut kinds: HashMap<KindKey, usize> = HashMap::new();
+        // consumer, operand, producer
+        let mut tables: HashMap<(usize, usize, usize), PairTable> = HashMap::new();
         for (node, vertex) in graph.ids() {
             let Some(e) = vertex.einsum() else {
-                variables.push(None);
+                space.variables.push(None);
                 continue;
             };
-            let values = &mut candidates[node.at()];
-            let costs = |values: &[Vec<u32>]| -> Vec<u64> {
-                values
-                    .iter()
-                    .map(|d| number(model.vertex(graph, node, d)))
-                    .collect()
+            let kind = match kinds.entry(key(graph, node, e, &vertex.pins)) {
+                Entry::Occupied(known) => *known.get(),
+                Entry::Vacant(new) => {
+                    space.kinds.push(Kind::of(graph, node, e, devices, model)?);
+                    *new.insert(space.kinds.len() - 1)
+                }
             };
-            *values = undominated(graph, e, std::mem::take(values), &costs);
-            let variable = problem.add_variable(costs(values));
-            variables.push(Some(variable));
+            let costs = space.kinds[kind].costs.clone();
+            let variable = space.problem.add_variable(costs);
+            space.variables.push(Some((variable, kind)));
             for (o, operand) in e.operands.iter().enumerate() {
-                let maker = (
-                    variables[operand.node.at()],
-                    graph.node(operand.node).einsum(),
-                );
-                let (Some(from), Some(maker)) = maker else {
+                let Some((from, producer)) = space.variables[operand.node.at()] else {
                     continue;
                 };
-                let made = candidates[operand.node.at()]
-                    .iter()
-                    .map(|d| output_parts(maker, d));
-                let (rows, made) = classes(made);
-                let read = candidates[node.at()].iter().map(|d| projection(e, o, d));
-                let (columns, read) = classes(read);
-                let mut costs = Vec::with_capacity(made.len() * read.len());
-                for from in &made {
-                    let cost = |d: &Vec<u32>| number(model.edge(graph, node, o, from, d));
-                    costs.extend(read.iter().map(cost));
-                }
-                let table = problem.pair_table(&rows, &columns, &costs);
-                problem.add_pair(from, variable, table);
+                let table = match tables.get(&(kind, o, producer)) {
+                    Some(&table) => table,
+                    None => {
+                        let producer = &space.kinds[producer];
+                        let read = space.kinds[kind].vectors.iter();
+                        let (columns, read) = classes(read.map(|d| projection(e, o, d)));
+                        let costs = model.edges(graph, node, o, &producer.made, &read);
+                        let costs: Vec<u64> = costs.into_iter().map(number).collect();
+                        let rows = &producer.rows;
+                        space.problem.pair_table(rows, &columns, &costs)
+                    }
+                };
+                tables.insert((kind, o, producer), table);
+                space.problem.add_pair(from, variable, table);
             }
         }
-        Space {
-            problem,
-            variables,
-            values: candidates,
-        }
+        Ok(space)
     }
 
     fn read(&self, assignment: &[u32]) -> Vec<Option<Vec<u32>>> {
-        let vector = |(variable, values): (&Option<VarId>, &Vec<Vec<u32>>)| {
-            variable.map(|v| values[assignment[v.at()] as usize].clone())
+        let vector = |choice: &Option<(VarId, usize)>| {
+            choice.map(|(v, kind)| self.kinds[kind].vectors[assignment[v.at()] as usize].clone())
         };
-        self.variables
-            .iter()
-            .zip(&self.values)
-            .map(vector)
-            .collect()
+        self.variables.iter().map(vector).collect()
     }
+}
+
+impl Kind {
+    fn of(
+        graph: &BoundGraph,
+        node: NodeId,
+        e: &EinSum,
+        devices: u32,
+        model: &dyn CostModel,
+    ) -> Result<Kind, PlanError> {
+        let vectors = viable(graph, node, devices)?;
+        let costs = model.vertices(graph, node, &vectors);
+        let (rows, made) = classes(vectors.iter().map(|d| output_parts(e, d)));
+        Ok(Kind {
+            costs: costs.into_iter().map(number).collect(),
+            vectors,
+            made,
+            rows,
+        })
+    }
+}
+
+fn key(graph: &BoundGraph, node: NodeId, e: &EinSum, pins: &[Pin]) -> KindKey {
+    let mut spec: EinSumSpec = (**e).clone();
+    let mut read = Vec::with_capacity(spec.operands.len());
+    for operand in &mut spec.operands {
+        let tensor = graph.node(operand.node);
+        read.push((graph.shape(operand.node).to_vec(), tensor.dtype));
+        operand.node = NodeId(0);
+    }
+    (
+        spec,
+        read,
+        graph.label_extents(node).to_vec(),
+        pins.to_vec(),
+    )
 }
 
 /// A cost as the search counts it; past 64 bits it is merely large.
@@ -192,34 +234,6 @@ fn classes<T: Clone + std::hash::Hash + Eq>(items: impl Iterator<Item = T>) -> (
     };
     let numbers = items.map(of).collect();
     (numbers, all)
-}
-
-/// Of vectors that no edge tells apart, the first of the cheapest; order kept.
-fn undominated(
-    graph: &BoundGraph,
-    e: &EinSum,
-    values: Vec<Vec<u32>>,
-    costs: &dyn Fn(&[Vec<u32>]) -> Vec<u64>,
-) -> Vec<Vec<u32>> {
-    let costs = costs(&values);
-    let seen_by_edges = |d: &Vec<u32>| {
-        let mut seen = vec![output_parts(e, d)];
-        let read = e.operands.iter().enumerate();
-        let read = read.filter(|(_, o)| graph.node(o.node).einsum().is_some());
-        seen.extend(read.map(|(o, _)| projection(e, o, d)));
-        seen
-    };
-    let (numbers, all) = classes(values.iter().map(seen_by_edges));
-    let mut best: Vec<Option<usize>> = vec![None; all.len()];
-    for (x, &class) in numbers.iter().enumerate() {
-        let class = class as usize;
-        if best[class].is_none_or(|b| costs[x] < costs[b]) {
-            best[class] = Some(x);
-        }
-    }
-    let mut kept: Vec<usize> = best.into_iter().flatten().collect();
-    kept.sort_unstable();
-    kept.into_iter().map(|x| values[x].clone()).collect()
 }
 
 /// Per-node costs of given vectors, for tables: JOIN, AGG and REPART.

@@ -22,8 +22,8 @@ mod place;
 #[cfg(feature = "planner")]
 pub mod planner;
 pub mod rebind;
-#[cfg(test)]
-pub(crate) mod samples;
+#[cfg(any(test, feature = "testing"))]
+pub mod samples;
 #[cfg(feature = "planner")]
 pub mod search;
 #[cfg(feature = "planner")]

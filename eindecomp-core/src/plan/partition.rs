@@ -84,16 +84,24 @@ impl Room {
     /// Calls `f` with every partition vector of `n` tuples, in lexicographic order, until it
     /// returns false.
     pub fn vectors(&self, n: u32, f: &mut dyn FnMut(&[u32]) -> bool) {
-        fn go(room: &Room, d: &mut Vec<u32>, left: u32, f: &mut dyn FnMut(&[u32]) -> bool) -> bool {
+        /// `divisors` are those of the number of tuples, ascending.
+        fn go(
+            room: &Room,
+            divisors: &[u32],
+            d: &mut Vec<u32>,
+            left: u32,
+            f: &mut dyn FnMut(&[u32]) -> bool,
+        ) -> bool {
             let label = d.len();
             if label == room.most.len() {
                 return left != 1 || !room.complete(d) || f(d);
             }
             let most = room.most[label].min(left);
-            for parts in (1..=most).filter(|p| left.is_multiple_of(*p)) {
+            let small = divisors.iter().copied().take_while(|&parts| parts <= most);
+            for parts in small.filter(|p| left.is_multiple_of(*p)) {
                 if room.exact[label].is_none_or(|n| n == parts) {
                     d.push(parts);
-                    let more = go(room, d, left / parts, f);
+                    let more = go(room, divisors, d, left / parts, f);
                     d.pop();
                     if !more {
                         return false;
@@ -102,7 +110,8 @@ impl Room {
             }
             true
         }
-        go(self, &mut Vec::new(), n, f);
+        let divisors: Vec<u32> = (1..=n).filter(|d| n.is_multiple_of(*d)).collect();
+        go(self, &divisors, &mut Vec::new(), n, f);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Small graphs for the planner's tests, written as einsum strings.
+//! Graphs for the planner's tests and benches, written as einsum strings.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,27 @@ use crate::ein::{
 };
 use crate::graph::{BoundGraph, EinGraph, GraphBuilder, NodeId, Pin, Role};
 
-/// A graph under construction.
+/// A graph under construction. Everything panics where a graph would not be well formed.
 #[derive(Default)]
-pub(crate) struct Sample(GraphBuilder);
+pub struct Sample {
+    builder: GraphBuilder,
+    /// Vertices in order: what they read and how.
+    vertices: Vec<(NodeId, String, Vec<NodeId>)>,
+}
 
 impl Sample {
+    /// An input of role and shape.
     pub fn input(&mut self, name: &str, role: Role, shape: &[i64]) -> NodeId {
         let shape = shape.iter().map(|&n| Dim::from(n)).collect();
-        self.0.input(name, role, DType::F32, shape).unwrap()
+        self.builder.input(name, role, DType::F32, shape).unwrap()
     }
 
+    /// An activation.
     pub fn data(&mut self, name: &str, shape: &[i64]) -> NodeId {
         self.input(name, Role::Data, shape)
     }
 
+    /// A weight.
     pub fn weight(&mut self, name: &str, shape: &[i64]) -> NodeId {
         self.input(name, Role::Weight, shape)
     }
@@ -30,19 +37,21 @@ impl Sample {
         self.pinned(name, spec, operands, Agg::SUM, vec![])
     }
 
+    /// As [`einsum`](Sample::einsum), with another aggregation.
     pub fn reduce(&mut self, name: &str, spec: &str, operands: &[NodeId], agg: Agg) -> NodeId {
         self.pinned(name, spec, operands, agg, vec![])
     }
 
+    /// As [`reduce`](Sample::reduce), with pins.
     pub fn pinned(
         &mut self,
         name: &str,
-        spec: &str,
+        written: &str,
         operands: &[NodeId],
         agg: Agg,
         pins: Vec<Pin>,
     ) -> NodeId {
-        let (inputs, out) = spec.split_once("->").unwrap();
+        let (inputs, out) = written.split_once("->").unwrap();
         let inputs: Vec<&str> = inputs.split(',').collect();
         let mut order: Vec<char> = out.chars().collect();
         for c in inputs.iter().flat_map(|i| i.chars()) {
@@ -54,7 +63,7 @@ impl Sample {
         let extent = |c: char| {
             let found = inputs.iter().zip(operands).find_map(|(i, &o)| {
                 let axis = i.chars().position(|x| x == c)?;
-                Some(self.0.node(o).unwrap().shape[axis].clone())
+                Some(self.builder.node(o).unwrap().shape[axis].clone())
             });
             found.unwrap()
         };
@@ -85,18 +94,65 @@ impl Sample {
                 .unwrap(),
             dtype: DType::F32,
         };
-        self.0
-            .einsum(name, EinSum::new(spec).unwrap(), pins)
-            .unwrap()
+        let einsum = EinSum::new(spec).unwrap();
+        let node = self.builder.einsum(name, einsum, pins).unwrap();
+        self.vertices
+            .push((node, written.into(), operands.to_vec()));
+        node
     }
 
+    /// The gradients of `output` by every tensor that it depends on, written out: each vertex, from
+    /// the last one, sends each operand the product of its own gradient with the other operands
+    /// (and with the operand itself, where the result needs its shape), and what arrives from
+    /// several readers is added up. Returns the last gradient that was made.
+    pub fn backward(&mut self, output: NodeId) -> NodeId {
+        let shape: Vec<Dim> = self.builder.node(output).unwrap().shape.clone();
+        let mut last = self
+            .builder
+            .input("d out", Role::Data, DType::F32, shape)
+            .unwrap();
+        let mut gradients: BTreeMap<NodeId, NodeId> = BTreeMap::from([(output, last)]);
+        for (node, spec, operands) in self.vertices.clone().into_iter().rev() {
+            let Some(&gradient) = gradients.get(&node) else {
+                continue;
+            };
+            let (inputs, out) = spec.split_once("->").unwrap();
+            let inputs: Vec<&str> = inputs.split(',').collect();
+            for (i, (&labels, &operand)) in inputs.iter().zip(&operands).enumerate() {
+                let (mut read, mut from) = (vec![out], vec![gradient]);
+                for (j, (other, node)) in inputs.iter().zip(&operands).enumerate() {
+                    if j != i {
+                        (read.push(other), from.push(*node));
+                    }
+                }
+                if !labels.chars().all(|c| read.iter().any(|r| r.contains(c))) {
+                    (read.push(labels), from.push(operand));
+                }
+                let name = format!("d{i} {node}");
+                last = self.einsum(&name, &format!("{}->{labels}", read.join(",")), &from);
+                if let Some(&sum) = gradients.get(&operand) {
+                    let add = format!("{labels},{labels}->{labels}");
+                    last = self.einsum(&format!("sum {operand}"), &add, &[sum, last]);
+                }
+                gradients.insert(operand, last);
+            }
+        }
+        last
+    }
+
+    /// The graph, with one output.
     pub fn finish(mut self, output: NodeId) -> BoundGraph {
-        self.0.output("out", output).unwrap();
-        self.0.finish().unwrap().bind(&BTreeMap::new()).unwrap()
+        self.builder.output("out", output).unwrap();
+        self.builder
+            .finish()
+            .unwrap()
+            .bind(&BTreeMap::new())
+            .unwrap()
     }
 }
 
-pub(crate) fn matmul(i: i64, j: i64, k: i64) -> BoundGraph {
+/// One matrix product: i × j by j × k.
+pub fn matmul(i: i64, j: i64, k: i64) -> BoundGraph {
     let mut g = Sample::default();
     let (x, y) = (g.data("x", &[i, j]), g.data("y", &[j, k]));
     let z = g.einsum("z", "ij,jk->ik", &[x, y]);
@@ -104,7 +160,7 @@ pub(crate) fn matmul(i: i64, j: i64, k: i64) -> BoundGraph {
 }
 
 /// Two projections with an element-wise function between.
-pub(crate) fn ffn(b: i64, d: i64, f: i64) -> BoundGraph {
+pub fn ffn(b: i64, d: i64, f: i64) -> BoundGraph {
     let mut g = Sample::default();
     let x = g.data("x", &[b, d]);
     let (w1, w2) = (g.weight("w1", &[d, f]), g.weight("w2", &[f, d]));
@@ -114,8 +170,105 @@ pub(crate) fn ffn(b: i64, d: i64, f: i64) -> BoundGraph {
     g.finish(y)
 }
 
+/// Sizes of a LLaMA model.
+#[derive(Clone, Copy, Debug)]
+pub struct Llama {
+    /// Number of layers.
+    pub layers: usize,
+    /// Sequences.
+    pub batch: i64,
+    /// Tokens of each.
+    pub tokens: i64,
+    /// Heads.
+    pub heads: i64,
+    /// Features of a head.
+    pub head: i64,
+    /// Hidden features of the feed-forward net.
+    pub hidden: i64,
+    /// Words of the vocabulary.
+    pub words: i64,
+}
+
+impl Llama {
+    /// LLaMA-7B: 32 layers of 32 heads of 128 features.
+    pub const B7: Llama = Llama {
+        layers: 32,
+        batch: 8,
+        tokens: 2048,
+        heads: 32,
+        head: 128,
+        hidden: 11008,
+        words: 32000,
+    };
+
+    /// Forward, from embedded tokens to logits: 25 vertices per layer and 4.
+    pub fn forward(self) -> BoundGraph {
+        let mut g = Sample::default();
+        let y = self.layers(&mut g);
+        let y = norm(&mut g, "final", y, self.heads * self.head);
+        let w = g.weight("head", &[self.heads * self.head, self.words]);
+        let y = g.einsum("logits", "bsd,dv->bsv", &[y, w]);
+        g.finish(y)
+    }
+
+    /// The layers, forward and backward.
+    pub fn training(self) -> BoundGraph {
+        let mut g = Sample::default();
+        let y = self.layers(&mut g);
+        let last = g.backward(y);
+        g.finish(last)
+    }
+
+    fn layers(self, g: &mut Sample) -> NodeId {
+        let (s, h, e, f) = (self.tokens, self.heads, self.head, self.hidden);
+        let d = h * e;
+        let mut x = g.data("x", &[self.batch, s, d]);
+        let (cos, mask) = (g.data("cos", &[s, e]), g.data("mask", &[s, s]));
+        for l in 0..self.layers {
+            let mut w = |n: &str, shape: &[i64]| g.weight(&format!("{l}.{n}"), shape);
+            let (wq, wk, wv) = (
+                w("wq", &[d, h, e]),
+                w("wk", &[d, h, e]),
+                w("wv", &[d, h, e]),
+            );
+            let (wo, w1) = (w("wo", &[h, e, d]), w("w1", &[d, f]));
+            let (w2, w3) = (w("w2", &[f, d]), w("w3", &[d, f]));
+            let n = norm(g, &format!("{l}.attention"), x, d);
+            let q = g.einsum("q", "bsd,dhe->bshe", &[n, wq]);
+            let k = g.einsum("k", "btd,dhe->bthe", &[n, wk]);
+            let v = g.einsum("v", "btd,dhe->bthe", &[n, wv]);
+            let q = g.einsum("qr", "bshe,se->bshe", &[q, cos]);
+            let k = g.einsum("kr", "bthe,te->bthe", &[k, cos]);
+            let c = g.einsum("c", "bshe,bthe->bhst", &[q, k]);
+            let c = g.einsum("masked", "bhst,st->bhst", &[c, mask]);
+            let m = g.reduce("m", "bhst->bhs", &[c], Agg::MAX);
+            let p = g.einsum("p", "bhst,bhs->bhst", &[c, m]);
+            let z = g.einsum("z", "bhst->bhs", &[p]);
+            let a = g.einsum("a", "bhst,bhs->bhst", &[p, z]);
+            let o = g.einsum("o", "bhst,bthe->bshe", &[a, v]);
+            let y = g.einsum("y", "bshe,hed->bsd", &[o, wo]);
+            let r = g.einsum("r", "bsd,bsd->bsd", &[x, y]);
+            let n = norm(g, &format!("{l}.net"), r, d);
+            let gate = g.einsum("gate", "bsd,df->bsf", &[n, w1]);
+            let up = g.einsum("up", "bsd,df->bsf", &[n, w3]);
+            let u = g.einsum("u", "bsf,bsf->bsf", &[gate, up]);
+            let t = g.einsum("down", "bsf,fd->bsd", &[u, w2]);
+            x = g.einsum("x1", "bsd,bsd->bsd", &[r, t]);
+        }
+        x
+    }
+}
+
+/// RMSNorm in three vertices: squares, their sums, the scaled values.
+fn norm(g: &mut Sample, name: &str, x: NodeId, d: i64) -> NodeId {
+    let w = g.weight(&format!("{name}.norm"), &[d]);
+    let squares = g.einsum("squares", "bsd,bsd->bsd", &[x, x]);
+    let sums = g.einsum("sums", "bsd->bs", &[squares]);
+    g.einsum("scaled", "bsd,bs,d->bsd", &[x, sums, w])
+}
+
 /// Transformer layers: attention with softmax, residual, FFN, residual.
-pub(crate) fn transformer(layers: usize, [b, s, h, e, f]: [i64; 5]) -> BoundGraph {
+pub fn transformer(layers: usize, [b, s, h, e, f]: [i64; 5]) -> BoundGraph {
     let mut g = Sample::default();
     let mut x = g.data("x", &[b, s, h * e]);
     let d = h * e;
@@ -148,7 +301,7 @@ pub(crate) fn transformer(layers: usize, [b, s, h, e, f]: [i64; 5]) -> BoundGrap
 
 /// Attention of one query position set: `o[b,d] = softmax_sum[t] (q[b]·k[t,b], v[t,b,d])`; then the
 /// mean and variance of each row in one pass.
-pub(crate) fn records(b: i64, t: i64, e: i64) -> BoundGraph {
+pub fn records(b: i64, t: i64, e: i64) -> BoundGraph {
     let source = "agg welford(x: f32) {
         state { n: f32 = 0.0, mu: f32 = 0.0, m2: f32 = 0.0 }
         lift { n: 1.0, mu: x, m2: 0.0 }

@@ -10,6 +10,8 @@
 //!   tile is the footprint, halo included, and k producer tiles overlap it; 0 if every consumer
 //!   tile is in the producer's tile of the same key. Graph inputs are partitioned beforehand: 0.
 
+use std::collections::HashMap;
+
 use super::CostModel;
 use crate::ein::access::{AccessMap, AxisAccess};
 use crate::ein::einsum::Part;
@@ -45,20 +47,47 @@ impl CostModel for Communication {
     ) -> u128 {
         repart(graph, node, operand, from, d)
     }
+
+    fn vertices(&self, graph: &BoundGraph, node: NodeId, ds: &[Vec<u32>]) -> Vec<u128> {
+        let joins = joins(graph, node, ds);
+        let own = |(join, d): (u128, &Vec<u32>)| join + agg(graph, node, d);
+        joins.into_iter().zip(ds).map(own).collect()
+    }
+
+    fn edges(
+        &self,
+        graph: &BoundGraph,
+        node: NodeId,
+        operand: usize,
+        from: &[Vec<u32>],
+        ds: &[Vec<u32>],
+    ) -> Vec<u128> {
+        reparts(graph, node, operand, from, ds)
+    }
 }
 
 /// JOIN of a vertex; 0 for an input.
 pub fn join(graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
+    joins(graph, node, &[d.to_vec()]).into_iter().sum()
+}
+
+fn joins(graph: &BoundGraph, node: NodeId, ds: &[Vec<u32>]) -> Vec<u128> {
+    let mut all = vec![0; ds.len()];
     let Some(e) = graph.node(node).einsum() else {
-        return 0;
+        return all;
     };
-    let volume = |o: usize| {
-        let reads = Reads::of(graph, node, o, d);
-        let elsewhere = (0..d.len()).filter(|&l| !reads.indexed[l]);
-        let copies: u128 = elsewhere.map(|l| u128::from(d[l])).product();
-        copies * reads.sum(|axes| axes.iter().map(|a| a.width()).product())
-    };
-    (0..e.operands.len()).map(volume).sum()
+    for o in 0..e.operands.len() {
+        let mut reads = Reads::new(graph, node, e, o);
+        for (cost, d) in all.iter_mut().zip(ds) {
+            let groups = reads.of(d);
+            let groups = || groups.iter().map(|&g| &reads.groups[g]);
+            let moved = |l: usize| groups().any(|g| g.labels.contains(&l));
+            let elsewhere = (0..d.len()).filter(|&l| d[l] > 1 && !moved(l));
+            let copies: u128 = elsewhere.map(|l| u128::from(d[l])).product();
+            *cost += copies * groups().map(|g| g.once).product::<u128>();
+        }
+    }
+    all
 }
 
 /// AGG of a vertex; 0 for an input.
@@ -85,24 +114,53 @@ pub fn agg(graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
 
 /// REPART of one operand; 0 for an operand that is a graph input.
 pub fn repart(graph: &BoundGraph, node: NodeId, operand: usize, from: &[u32], d: &[u32]) -> u128 {
+    let all = reparts(graph, node, operand, &[from.to_vec()], &[d.to_vec()]);
+    all.into_iter().sum()
+}
+
+/// REPART of every pair, row-major over `from`.
+fn reparts(
+    graph: &BoundGraph,
+    node: NodeId,
+    operand: usize,
+    from: &[Vec<u32>],
+    ds: &[Vec<u32>],
+) -> Vec<u128> {
+    let mut all = vec![0; from.len() * ds.len()];
     let Some(e) = graph.node(node).einsum() else {
-        return 0;
+        return all;
     };
     let tensor = e.operands[operand].node;
     let Some(producer) = graph.node(tensor).einsum() else {
-        return 0;
+        return all;
     };
-    let owned = |a: &Read| Owned::of(graph, tensor, producer, a, from);
-    let reads = Reads::of(graph, node, operand, d);
-    let mut same = true;
-    reads.each(|a| same &= a.parts == from[a.axis] && owned(a).contains(a));
-    if same {
-        return 0;
+    let mut reads = Reads::new(graph, node, e, operand);
+    // per group, when first met: what it takes from each of `from`
+    let mut taken: Vec<Vec<Taken>> = Vec::new();
+    for (column, d) in ds.iter().enumerate() {
+        let groups = reads.of(d);
+        for group in &reads.groups[taken.len()..] {
+            let mut seen = HashMap::new();
+            let take = |from: &Vec<u32>| {
+                let parts: Vec<u32> = group.axes.iter().map(|&a| from[a]).collect();
+                let owned = |a: &Read| Owned::of(graph, tensor, producer, a, from);
+                *seen
+                    .entry(parts)
+                    .or_insert_with(|| group.take(&owned, from))
+            };
+            taken.push(from.iter().map(take).collect());
+        }
+        for row in 0..from.len() {
+            let groups = || groups.iter().map(|&g| &taken[g][row]);
+            if !groups().all(|t| t.same) {
+                let pairs: u128 = groups().map(|t| t.pairs).product();
+                let pieces: u128 = groups().map(|t| t.pieces).product();
+                let once: u128 = groups().map(|t| t.once).product();
+                all[row * ds.len() + column] = pairs + pieces - once;
+            }
+        }
     }
-    let pairs = reads.sum(|axes| axes.iter().map(|a| owned(a).covering()).product());
-    let pieces = reads.sum(|axes| axes.iter().map(|a| owned(a).count() * a.width()).product());
-    let once = reads.sum(|axes| axes.iter().map(Read::width).product());
-    pairs + pieces - once
+    all
 }
 
 /// Elements that the different tiles of a vertex read of one operand, all together.
@@ -186,75 +244,133 @@ impl Read {
     }
 }
 
-/// What the tiles of a vertex read of one operand. Axes that no split label has in common are
-/// independent, so that sums over tiles are products over groups of axes.
-struct Reads {
-    /// Per group of axes and tile of its split labels.
-    groups: Vec<Vec<Vec<Read>>>,
-    /// Which labels move an axis.
-    indexed: Vec<bool>,
+/// What the tiles of a vertex read of one operand, under any partition vectors. Axes that no split
+/// label has in common are independent, so that sums over tiles are products over groups of axes.
+struct Reads<'a> {
+    extents: &'a [usize],
+    shape: &'a [usize],
+    access: AccessMap,
+    /// Every group met so far, and its number by labels, their parts and axes.
+    groups: Vec<Group>,
+    numbers: HashMap<(Vec<usize>, Vec<u32>, Vec<usize>), usize>,
 }
 
-impl Reads {
-    fn of(graph: &BoundGraph, node: NodeId, operand: usize, d: &[u32]) -> Reads {
-        let extents = graph.label_extents(node);
-        let mut reads = Reads {
+/// Axes that move together, and what each tile of their split labels reads on them.
+struct Group {
+    labels: Vec<usize>,
+    axes: Vec<usize>,
+    tiles: Vec<Vec<Read>>,
+    /// Σ over tiles of the elements read.
+    once: u128,
+}
+
+/// What a group takes from tiles of a producer, summed over its tiles.
+#[derive(Clone, Copy)]
+struct Taken {
+    /// Elements of the producer's tiles that are touched.
+    pairs: u128,
+    /// Elements read, once per producer's tile that is touched.
+    pieces: u128,
+    /// Elements read.
+    once: u128,
+    /// Is each tile within the producer's of the same key?
+    same: bool,
+}
+
+impl Group {
+    fn take(&self, owned: &dyn Fn(&Read) -> Owned, from: &[u32]) -> Taken {
+        let sum = |f: &dyn Fn(&Read) -> u128| -> u128 {
+            let tile = |axes: &Vec<Read>| axes.iter().map(f).product::<u128>();
+            self.tiles.iter().map(tile).sum()
+        };
+        let same = |a: &Read| a.parts == from[a.axis] && owned(a).contains(a);
+        Taken {
+            pairs: sum(&|a| owned(a).covering()),
+            pieces: sum(&|a| owned(a).count() * a.width()),
+            once: self.once,
+            same: self.tiles.iter().flatten().all(same),
+        }
+    }
+}
+
+impl<'a> Reads<'a> {
+    fn new(graph: &'a BoundGraph, node: NodeId, e: &EinSum, operand: usize) -> Reads<'a> {
+        Reads {
+            extents: graph.label_extents(node),
+            shape: graph.shape(e.operands[operand].node),
+            access: AccessMap::of(&e.operands[operand]),
             groups: Vec::new(),
-            indexed: vec![false; d.len()],
-        };
-        let Some(e) = graph.node(node).einsum() else {
-            return reads;
-        };
-        let (access, shape) = (
-            AccessMap::of(&e.operands[operand]),
-            graph.shape(e.operands[operand].node),
-        );
-        let split: Vec<Vec<usize>> = access.axes.iter().map(|a| split_labels(a, d)).collect();
-        let whole = Region::whole(extents);
+            numbers: HashMap::new(),
+        }
+    }
+
+    /// Numbers of the groups under one partition vector.
+    fn of(&mut self, d: &[u32]) -> Vec<usize> {
+        let axes = &self.access.axes;
+        let split: Vec<Vec<usize>> = axes.iter().map(|a| split_labels(a, d)).collect();
+        let mut all = Vec::new();
         for (labels, axes) in groups(&split) {
             let parts: Vec<u32> = labels.iter().map(|&l| d[l]).collect();
-            let keys = Layout {
-                devices: Vec::new(),
-                parts,
-            };
-            let tile = |number: usize| {
-                let key = keys.key(number);
-                let mut tile = whole.clone();
-                for ((&l, &parts), &k) in labels.iter().zip(&keys.parts).zip(&key) {
-                    tile.0[l] = tile_range(extents[l], parts, k);
+            let key = (labels, parts, axes);
+            let number = match self.numbers.get(&key) {
+                Some(&number) => number,
+                None => {
+                    let group = self.group(key.0.clone(), &key.1, key.2.clone(), &split);
+                    self.groups.push(group);
+                    self.numbers.insert(key, self.groups.len() - 1);
+                    self.groups.len() - 1
                 }
-                let footprint = access.footprint(&tile, shape);
-                let read = |&axis: &usize| {
-                    let of = |l: &usize| labels.iter().zip(&key).find(|(m, _)| *m == l);
-                    let step = |(parts, key): (u32, u32), l: &usize| {
-                        (parts * d[*l], key * d[*l] + of(l).map_or(0, |k| *k.1))
-                    };
-                    let (parts, key) = split[axis].iter().fold((1, 0), step);
-                    Read {
-                        axis,
-                        parts,
-                        key,
-                        range: footprint.0[axis],
-                    }
-                };
-                axes.iter().map(read).collect()
             };
-            for &l in &labels {
-                reads.indexed[l] = true;
-            }
-            reads.groups.push((0..keys.tiles()).map(tile).collect());
+            all.push(number);
         }
-        reads
+        all
     }
 
-    /// Σ over tiles of the operand's index space of ∏ over groups of `f`.
-    fn sum(&self, f: impl Fn(&[Read]) -> u128) -> u128 {
-        let group = |tiles: &Vec<Vec<Read>>| tiles.iter().map(|axes| f(axes)).sum::<u128>();
-        self.groups.iter().map(group).product()
-    }
-
-    fn each(&self, f: impl FnMut(&Read)) {
-        self.groups.iter().flatten().flatten().for_each(f);
+    fn group(
+        &self,
+        labels: Vec<usize>,
+        parts: &[u32],
+        axes: Vec<usize>,
+        split: &[Vec<usize>],
+    ) -> Group {
+        let keys = Layout {
+            devices: Vec::new(),
+            parts: parts.to_vec(),
+        };
+        let whole = Region::whole(self.extents);
+        let tile = |number: usize| -> Vec<Read> {
+            let key = keys.key(number);
+            let mut tile = whole.clone();
+            for ((&l, &parts), &k) in labels.iter().zip(parts).zip(&key) {
+                tile.0[l] = tile_range(self.extents[l], parts, k);
+            }
+            let footprint = self.access.footprint(&tile, self.shape);
+            let read = |&axis: &usize| {
+                let step = |(all, number): (u32, u32), l: &usize| {
+                    let at = labels.iter().position(|m| m == l);
+                    let (parts, k) = at.map_or((1, 0), |at| (parts[at], key[at]));
+                    (all * parts, number * parts + k)
+                };
+                let (parts, key) = split[axis].iter().fold((1, 0), step);
+                Read {
+                    axis,
+                    parts,
+                    key,
+                    range: footprint.0[axis],
+                }
+            };
+            axes.iter().map(read).collect()
+        };
+        let tiles: Vec<Vec<Read>> = (0..keys.tiles()).map(tile).collect();
+        let once = tiles
+            .iter()
+            .map(|axes| axes.iter().map(Read::width).product::<u128>());
+        Group {
+            once: once.sum(),
+            labels,
+            axes,
+            tiles,
+        }
     }
 }
 

@@ -28,4 +28,25 @@ pub trait CostModel {
         from: &[u32],
         d: &[u32],
     ) -> u128;
+
+    /// [`vertex`](CostModel::vertex) of every vector of a list.
+    fn vertices(&self, graph: &BoundGraph, node: NodeId, ds: &[Vec<u32>]) -> Vec<u128> {
+        ds.iter().map(|d| self.vertex(graph, node, d)).collect()
+    }
+
+    /// [`edge`](CostModel::edge) of every pair of two lists, row-major over `from`.
+    fn edges(
+        &self,
+        graph: &BoundGraph,
+        node: NodeId,
+        operand: usize,
+        from: &[Vec<u32>],
+        ds: &[Vec<u32>],
+    ) -> Vec<u128> {
+        let mut all = Vec::with_capacity(from.len() * ds.len());
+        for from in from {
+            all.extend(ds.iter().map(|d| self.edge(graph, node, operand, from, d)));
+        }
+        all
+    }
 }
