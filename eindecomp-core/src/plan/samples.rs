@@ -122,11 +122,13 @@ impl Sample {
                 let (mut read, mut from) = (vec![out], vec![gradient]);
                 for (j, (other, node)) in inputs.iter().zip(&operands).enumerate() {
                     if j != i {
-                        (read.push(other), from.push(*node));
+                        read.push(other);
+                        from.push(*node);
                     }
                 }
                 if !labels.chars().all(|c| read.iter().any(|r| r.contains(c))) {
-                    (read.push(labels), from.push(operand));
+                    read.push(labels);
+                    from.push(operand);
                 }
                 let name = format!("d{i} {node}");
                 last = self.einsum(&name, &format!("{}->{labels}", read.join(",")), &from);

@@ -250,10 +250,13 @@ struct Reads<'a> {
     extents: &'a [usize],
     shape: &'a [usize],
     access: AccessMap,
-    /// Every group met so far, and its number by labels, their parts and axes.
+    /// Every group met so far, and its number.
     groups: Vec<Group>,
-    numbers: HashMap<(Vec<usize>, Vec<u32>, Vec<usize>), usize>,
+    numbers: HashMap<GroupKey, usize>,
 }
+
+/// Labels, their parts, axes.
+type GroupKey = (Vec<usize>, Vec<u32>, Vec<usize>);
 
 /// Axes that move together, and what each tile of their split labels reads on them.
 struct Group {

@@ -2,7 +2,7 @@
 
 use super::Solution;
 use super::elimination::Elimination;
-use super::local::descend;
+use super::local::Local;
 use super::problem::Problem;
 use super::progress::{Progress, Status};
 
@@ -26,32 +26,63 @@ impl Default for Budget {
     }
 }
 
-/// The cheapest assignment, if the budget and `progress` allow; else a good one, with a bound.
-/// Limits are not looked at: see [`super::solve`].
-pub(super) fn solve(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Solution {
-    let mut stopped = false;
+/// What elimination found.
+pub(super) struct Found {
+    pub solution: Solution,
+    /// Additions done.
+    pub work: u64,
+}
+
+/// The cheapest assignment, limits aside; `None` if the budget or `progress` does not allow it.
+pub(super) fn optimal(
+    problem: &Problem,
+    budget: Budget,
+    progress: &dyn Progress,
+) -> (Option<Solution>, u64) {
     let mut state = Elimination::new(problem, budget, true);
-    state.run(&mut |work| {
-        stopped |= !progress.keep_going(&Status {
-            work,
-            best: None,
-            bound: 0,
-        });
+    let mut spent = 0;
+    state.run(&mut |work, split| {
+        spent = work;
+        !split && go_on(progress, work)
+    });
+    let solution = (!state.split).then(|| solution(problem, &state, state.decode()));
+    (solution, spent)
+}
+
+/// A good assignment with a bound, by elimination of split products; limits aside.
+pub(super) fn split(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Found {
+    let (mut stopped, mut work) = (false, 0);
+    let mut state = Elimination::new(problem, budget, true);
+    state.run(&mut |done, _| {
+        work = done;
+        stopped |= !go_on(progress, done);
         !stopped
     });
-    let mut assignment = state.decode();
-    if state.split {
-        descend(problem, &mut assignment);
-    }
-    let cost = problem.cost(&assignment);
+    let mut local = Local::new(problem, state.decode());
+    local.descend(false, &mut |_| true);
+    let mut solution = solution(problem, &state, local.chosen);
+    solution.stopped = stopped;
+    Found { solution, work }
+}
+
+fn go_on(progress: &dyn Progress, work: u64) -> bool {
+    progress.keep_going(&Status {
+        work,
+        best: None,
+        bound: 0,
+    })
+}
+
+fn solution(problem: &Problem, state: &Elimination, assignment: Vec<u32>) -> Solution {
     Solution {
-        cost,
+        cost: problem.cost(&assignment),
         bound: if state.feasible {
             state.constant
         } else {
             u128::MAX
         },
         assignment,
-        stopped: stopped && state.split,
+        stopped: false,
+        dual: None,
     }
 }

@@ -87,6 +87,7 @@ pub fn solve(problem: &Problem) -> Solution {
         cost: problem.cost(&assignment),
         bound: problem.trivial_bound(),
         stopped: false,
+        dual: None,
         assignment,
     }
 }

@@ -17,6 +17,8 @@ pub(super) struct Maps {
     maps: Interned<u32>,
     /// Per map: number of classes.
     classes: Vec<usize>,
+    /// By number of values: the finest and the coarsest.
+    extremes: HashMap<usize, [MapId; 2]>,
     joined: HashMap<(MapId, MapId), MapId>,
     translated: HashMap<(MapId, MapId), MapId>,
 }
@@ -43,12 +45,22 @@ impl Maps {
 
     /// Every value its own class.
     pub fn identity(&mut self, values: usize) -> MapId {
-        self.intern(&(0..values as u32).collect::<Vec<_>>()).0
+        self.extremes(values)[0]
     }
 
     /// All values in one class.
     pub fn blind(&mut self, values: usize) -> MapId {
-        self.intern(&vec![0u32; values]).0
+        self.extremes(values)[1]
+    }
+
+    fn extremes(&mut self, values: usize) -> [MapId; 2] {
+        if let Some(&known) = self.extremes.get(&values) {
+            return known;
+        }
+        let finest: Vec<u32> = (0..values as u32).collect();
+        let made = [self.intern(&finest).0, self.intern(&vec![0u32; values]).0];
+        self.extremes.insert(values, made);
+        made
     }
 
     /// Per value, the number of its class.

@@ -37,7 +37,7 @@ impl Marginals {
 /// The min-marginals of every variable, without limits. Beyond the budget they are lower bounds.
 pub fn marginals(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Marginals {
     let mut state = Elimination::new(problem, budget, false);
-    state.run(&mut |work| {
+    state.run(&mut |work, _| {
         progress.keep_going(&Status {
             work,
             best: None,

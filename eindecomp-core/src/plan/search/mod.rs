@@ -2,13 +2,17 @@
 //!
 //! Files: `problem` (what is solved), `limits` (usage over time), `tables` (hash-consed cost
 //! tables), `maps` (classes of values), `kernel` (the min-plus product), `elimination`, `exact`
-//! (elimination as a search), `marginals`, `local` (descent from an incumbent), `exhaustive`,
-//! `linearized` (the paper's longest-path dynamic programming), `progress`.
+//! (elimination as a search), `marginals`; beyond its width or with limits that bind: `relaxed`,
+//! with `dual` (message passing, prices), `survivors` (values that may still be cheaper), `local` (search around an incumbent) and `slack` (what is
+//! left of the limits); `exhaustive`, `linearized` (the paper's longest-path dynamic programming);
+//! `check` (costs and bounds once more, independently), `progress`.
 
+pub mod check;
 pub mod exhaustive;
 pub mod linearized;
 pub mod problem;
 
+mod dual;
 mod elimination;
 mod exact;
 mod kernel;
@@ -17,8 +21,12 @@ mod local;
 mod maps;
 mod marginals;
 mod progress;
+mod relaxed;
+mod slack;
+mod survivors;
 mod tables;
 
+pub use dual::Dual;
 pub use exact::Budget;
 pub use marginals::{Marginals, marginals};
 pub use problem::{Edge, INFEASIBLE, PairTable, Problem, VarId};
@@ -36,6 +44,8 @@ pub struct Solution {
     pub bound: u128,
     /// Did [`Progress`] end the search early? Then another run may find more.
     pub stopped: bool,
+    /// What proves the bound, where message passing found it ([`check::bound`]).
+    pub dual: Option<Dual>,
 }
 
 impl Solution {
@@ -53,8 +63,34 @@ impl Solution {
 /// The cheapest assignment, if the budget and `progress` allow; else the best that was found, with
 /// a bound.
 pub fn solve(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Solution {
-    exact::solve(problem, budget, progress)
+    let share = |parts| Budget {
+        work: budget.work / parts,
+        ..budget
+    };
+    let (found, mut work) = exact::optimal(problem, share(4), progress);
+    let exact = found.is_some();
+    let start = match found {
+        Some(found) if found.is_optimal() => return found,
+        Some(found) => found,
+        None => {
+            let small = Budget {
+                table_bytes: budget.table_bytes.min(SPLIT_BYTES),
+                ..share(8)
+            };
+            let found = exact::split(problem, small, progress);
+            work += found.work;
+            found.solution
+        }
+    };
+    let rest = Budget {
+        work: budget.work.saturating_sub(work),
+        ..budget
+    };
+    relaxed::solve(problem, rest, progress, start, exact)
 }
+
+/// Bytes of a table where products are split: they bound, others search.
+const SPLIT_BYTES: u64 = 1 << 20;
 
 #[cfg(test)]
 mod tests;

@@ -268,6 +268,10 @@ impl Problem {
         }
     }
 
+    pub(super) fn usages(&self) -> &[(Range<u32>, Usage)] {
+        self.limits.usages()
+    }
+
     pub(super) fn raw_edges(&self) -> &[RawEdge] {
         &self.edges
     }
@@ -289,7 +293,7 @@ impl Problem {
     /// What an assignment uses at every position.
     pub fn usage(&self, assignment: &[u32]) -> Vec<u128> {
         let mut change = vec![0i128; self.limits().len() + 1];
-        for (positions, usage) in self.limits.usages() {
+        for (positions, usage) in self.usages() {
             let used = match usage {
                 Usage::Value(v, table) => self.tables.get(*table)[assignment[v.at()] as usize],
                 Usage::Pair(e) => self

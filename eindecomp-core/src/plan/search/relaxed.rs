@@ -1,0 +1,256 @@
+//! Search beyond elimination: where tables do not fit, or limits bind.
+//!
+//! Two duals with prices on the limits bound the cost: elimination, where it is exact without
+//! limits, and message passing. Each step decodes an assignment, repairs what passes a limit, and
+//! improves it by local search; prices follow the subgradient, what is used beyond the limits, by
+//! Polyak's step length.
+
+use super::check;
+use super::dual::Passes;
+use super::exact::{self, Budget};
+use super::limits::Usage;
+use super::local::Local;
+use super::problem::{Problem, VarId};
+use super::progress::{Progress, Status, Unwatched};
+use super::survivors::{restrict, survivors};
+use super::{INFEASIBLE, Solution};
+
+/// Steps after which elimination is tried over the values that may still be cheaper.
+const CLOSE: [usize; 4] = [3, 10, 30, 100];
+/// What earlier steps count in the mean of what is used.
+const SMOOTH: f64 = 0.7;
+/// Steps without a better assignment or bound after which the search ends.
+const PATIENCE: usize = 100;
+
+/// Improves on `start`, what elimination found and proved.
+pub(super) fn solve(
+    problem: &Problem,
+    budget: Budget,
+    progress: &dyn Progress,
+    start: Solution,
+    exact: bool,
+) -> Solution {
+    let mut search = Relaxed {
+        problem,
+        budget,
+        progress,
+        best: start,
+        work: 0,
+    };
+    search.run(exact);
+    search.best
+}
+
+struct Relaxed<'a> {
+    problem: &'a Problem,
+    budget: Budget,
+    progress: &'a dyn Progress,
+    best: Solution,
+    work: u64,
+}
+
+impl Relaxed<'_> {
+    fn run(&mut self, exact: bool) {
+        let limits: Vec<f64> = self.problem.limits().iter().map(|&l| l as f64).collect();
+        let mut local = Local::new(self.problem, self.best.assignment.clone());
+        let mut passes = Passes::new(self.problem, local.cost() as f64 * 16.0);
+        // beyond the bound by how much the prices aim, as a share of it
+        let (mut aim, mut since) = (0.1f64, 0);
+        // the prices of the best bound, and the mean of what is used beyond the limits
+        let (mut centre, mut reached) = (passes.prices.clone(), f64::NEG_INFINITY);
+        let mut excess = vec![0.0; limits.len()];
+        for step in 0.. {
+            if self.best.is_optimal() || since > PATIENCE || !self.go_on() {
+                return;
+            }
+            let before = (self.best.cost, self.best.bound);
+            let (assignment, value) = match exact {
+                true => self.by_elimination(&passes.prices),
+                false => self.by_messages(&mut passes, step),
+            };
+            let used = self.problem.usage(&assignment);
+            self.improve(&mut local, assignment, &passes);
+            if !exact && !self.problem.is_limited() && CLOSE.contains(&step) {
+                self.close();
+            }
+            let fits = used.iter().zip(&limits).all(|(&u, l)| u as f64 <= *l);
+            if exact && fits && passes.prices.iter().all(|p| *p == 0.0) {
+                return;
+            }
+            // the mean counts the last step most: what one assignment uses swings
+            let mean = if step == 0 { 0.0 } else { SMOOTH };
+            for ((e, &u), l) in excess.iter_mut().zip(&used).zip(&limits) {
+                *e = mean * *e + (1.0 - mean) * (u as f64 - l);
+            }
+            if value > reached {
+                (reached, centre) = (value, passes.prices.clone());
+                aim = (aim * 1.1).min(1.0);
+            } else {
+                aim = (aim * 0.9).max(1e-5);
+            }
+            let active = |(e, p): (&f64, &f64)| if *e > 0.0 || *p > 0.0 { e * e } else { 0.0 };
+            let norm: f64 = excess.iter().zip(&centre).map(active).sum();
+            if norm > 0.0 {
+                let target = (reached * (1.0 + aim) + 1.0).min(self.best.cost as f64);
+                let stride = (target - reached).max(0.0) / norm;
+                let prices = centre.iter().zip(&excess);
+                let prices = prices.map(|(p, e)| (p + stride * e).max(0.0)).collect();
+                passes.set_prices(prices);
+            }
+            since = match (self.best.cost, self.best.bound) == before {
+                true => since + 1,
+                false => 0,
+            };
+        }
+    }
+
+    /// Eliminates over the values that may still be cheaper.
+    fn close(&mut self) {
+        let Some(dual) = &self.best.dual else { return };
+        let kept = survivors(self.problem, dual, self.best.cost);
+        let small = restrict(self.problem, &kept);
+        let share = Budget {
+            work: self.budget.work / 4,
+            ..self.budget
+        };
+        let (found, work) = exact::optimal(&small, share, self.progress);
+        self.work += work;
+        let Some(found) = found else { return };
+        if found.cost < self.best.cost {
+            let pairs = found.assignment.iter().zip(&kept);
+            self.best.assignment = pairs.map(|(&x, kept)| kept[x as usize]).collect();
+            self.best.cost = found.cost;
+        }
+        // what was left out costs at least as much as what was known
+        self.best.bound = self.best.cost;
+        self.best.dual = None;
+    }
+
+    fn go_on(&mut self) -> bool {
+        let status = Status {
+            work: self.work,
+            best: self.best.is_feasible().then_some(self.best.cost),
+            bound: self.best.bound,
+        };
+        self.best.stopped = !self.progress.keep_going(&status);
+        self.work < self.budget.work && !self.best.stopped
+    }
+
+    /// The cheapest assignment at these prices, by elimination, and its cost with prices.
+    fn by_elimination(&mut self, prices: &[f64]) -> (Vec<u32>, f64) {
+        let (priced, scale, worth) = priced(self.problem, prices);
+        let found = exact::split(&priced, self.budget, &Unwatched);
+        self.work += found.work.max(1);
+        let unit = f64::from(1u32 << scale);
+        // rounded up: costs are whole
+        let left = found.solution.bound.saturating_sub(worth);
+        let bound = left.div_ceil(1 << scale);
+        if bound > self.best.bound {
+            (self.best.bound, self.best.dual) = (bound, None);
+        }
+        let value = (found.solution.bound as f64 - worth as f64) / unit;
+        (found.solution.assignment, value)
+    }
+
+    fn by_messages(&mut self, passes: &mut Passes, step: usize) -> (Vec<u32>, f64) {
+        for _ in 0..if step == 0 { 10 } else { 2 } {
+            passes.pass(true);
+            passes.pass(false);
+            self.work += 2 * passes.work;
+        }
+        let dual = passes.dual();
+        let bound = check::bound(self.problem, &dual).unwrap_or(0);
+        if bound > self.best.bound {
+            self.best.bound = bound;
+            self.best.dual = Some(dual);
+        }
+        (passes.decode(), bound as f64)
+    }
+
+    fn improve(&mut self, local: &mut Local, assignment: Vec<u32>, passes: &Passes) {
+        local.set(assignment);
+        let from = local.work;
+        let costs = |v: VarId| self.problem.costs(v);
+        let asked = |v: VarId, x: u32| {
+            let with = passes.prices_of(v)[x as usize];
+            with - costs(v)[x as usize] as f64
+        };
+        if local.repair(&asked) {
+            local.descend(true, &mut |_| true);
+        }
+        self.work += local.work - from;
+        let cost = self.problem.cost(&local.chosen);
+        if cost < self.best.cost {
+            self.best.cost = cost;
+            self.best.assignment.clone_from(&local.chosen);
+        }
+    }
+}
+
+/// The problem without limits, costs times a power of two plus the prices of what is used (rounded
+/// down); and that power and what the limits are worth (rounded up).
+fn priced(problem: &Problem, prices: &[f64]) -> (Problem, u32, u128) {
+    let most: f64 = problem
+        .ids()
+        .map(|v| problem.costs(v).iter().filter(|c| **c < INFEASIBLE).max())
+        .chain(
+            problem
+                .edges()
+                .map(|e| e.table.iter().filter(|c| **c < INFEASIBLE).max()),
+        )
+        .flatten()
+        .map(|&c| c as f64)
+        .sum();
+    let scale = (50.0 - most.max(1.0).log2()).clamp(0.0, 20.0) as u32;
+    let unit = f64::from(1u32 << scale);
+    let mut sums = vec![0.0; prices.len() + 1];
+    for (t, price) in prices.iter().enumerate() {
+        sums[t + 1] = sums[t] + price;
+    }
+    // prices as they are used: whole
+    let whole: Vec<u128> = sums.iter().map(|s| (s * unit) as u128).collect();
+    let over = |r: &std::ops::Range<u32>| whole[r.end as usize] - whole[r.start as usize];
+    let scaled = |c: u64| match c {
+        INFEASIBLE => INFEASIBLE,
+        // a cap on costs or prices keeps a bound
+        c => c.saturating_mul(1 << scale).min(INFEASIBLE - 1),
+    };
+    let asked = |price: u128, used: u64| {
+        let most = u128::from(INFEASIBLE >> 8);
+        price.saturating_mul(used.into()).min(most) as u64
+    };
+    let mut own: Vec<Vec<u64>> = problem
+        .ids()
+        .map(|v| problem.costs(v).iter().map(|&c| scaled(c)).collect())
+        .collect();
+    for (positions, usage) in problem.usages() {
+        if let Usage::Value(v, table) = usage {
+            for (c, &u) in own[v.at()]
+                .iter_mut()
+                .zip(problem.tables.get(*table).iter())
+            {
+                *c = c.saturating_add(asked(over(positions), u));
+            }
+        }
+    }
+    let mut out = Problem::new();
+    for costs in own {
+        out.add_variable(costs);
+    }
+    for e in problem.edges() {
+        let table: Vec<u64> = e.table.iter().map(|&c| scaled(c)).collect();
+        let pair = out.pair_table(e.rows, e.columns, &table);
+        out.add_pair(e.from, e.to, pair);
+    }
+    for (positions, usage) in problem.usages() {
+        if let Usage::Pair(e) = usage {
+            let e = problem.edge(e);
+            let table: Vec<u64> = e.table.iter().map(|&u| asked(over(positions), u)).collect();
+            let pair = out.pair_table(e.rows, e.columns, &table);
+            out.add_pair(e.from, e.to, pair);
+        }
+    }
+    let steps = whole.windows(2).zip(problem.limits());
+    let worth = steps.map(|(w, &l)| (w[1] - w[0]).saturating_mul(l.into()));
+    (out, scale, worth.fold(0, u128::saturating_add))
+}
