@@ -165,15 +165,22 @@ fn reparts(
 
 /// Elements that the different tiles of a vertex read of one operand, all together.
 pub(crate) fn needed(graph: &BoundGraph, node: NodeId, operand: usize, d: &[u32]) -> u128 {
-    let reads = Reads::of(graph, node, operand, d);
-    reads.sum(|axes| axes.iter().map(Read::width).product())
+    let Some(e) = graph.node(node).einsum() else {
+        return 0;
+    };
+    let mut reads = Reads::new(graph, node, e, operand);
+    reads.of(d).iter().map(|&g| reads.groups[g].once).product()
 }
 
 /// How many different tiles these are.
 pub(crate) fn tiles_read(graph: &BoundGraph, node: NodeId, operand: usize, d: &[u32]) -> u128 {
-    let reads = Reads::of(graph, node, operand, d);
-    let split = reads.indexed.iter().zip(d).filter(|(indexed, _)| **indexed);
-    split.map(|(_, &d)| u128::from(d)).product()
+    let Some(e) = graph.node(node).einsum() else {
+        return 0;
+    };
+    let mut reads = Reads::new(graph, node, e, operand);
+    let groups = reads.of(d);
+    let split = groups.iter().flat_map(|&g| &reads.groups[g].labels);
+    split.map(|&l| u128::from(d[l])).product()
 }
 
 /// What they lack at least of it if each is where a tile of `from` parts per axis is, wherever that
@@ -201,10 +208,12 @@ pub(crate) fn lacking(
         };
         (first.div_ceil(from[a.axis].max(1) as usize) * inner) as u128
     };
-    let reads = Reads::of(graph, node, operand, d);
+    let mut reads = Reads::new(graph, node, e, operand);
+    let groups = reads.of(d);
+    let groups = || groups.iter().map(|&g| &reads.groups[g]);
     let common = |a: &Read| a.width().min(most(a));
-    let all = reads.sum(|axes| axes.iter().map(Read::width).product());
-    let held = reads.sum(|axes| axes.iter().map(common).product());
+    let all: u128 = groups().map(|g| g.once).product();
+    let held: u128 = groups().map(|g| g.sum(&common)).product();
     all.saturating_sub(held)
 }
 
@@ -281,15 +290,17 @@ struct Taken {
 }
 
 impl Group {
+    /// Σ over tiles of the product of `f` over axes.
+    fn sum(&self, f: &dyn Fn(&Read) -> u128) -> u128 {
+        let tile = |axes: &Vec<Read>| axes.iter().map(f).product::<u128>();
+        self.tiles.iter().map(tile).sum()
+    }
+
     fn take(&self, owned: &dyn Fn(&Read) -> Owned, from: &[u32]) -> Taken {
-        let sum = |f: &dyn Fn(&Read) -> u128| -> u128 {
-            let tile = |axes: &Vec<Read>| axes.iter().map(f).product::<u128>();
-            self.tiles.iter().map(tile).sum()
-        };
         let same = |a: &Read| a.parts == from[a.axis] && owned(a).contains(a);
         Taken {
-            pairs: sum(&|a| owned(a).covering()),
-            pieces: sum(&|a| owned(a).count() * a.width()),
+            pairs: self.sum(&|a| owned(a).covering()),
+            pieces: self.sum(&|a| owned(a).count() * a.width()),
             once: self.once,
             same: self.tiles.iter().flatten().all(same),
         }
