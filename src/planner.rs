@@ -10,6 +10,6 @@ pub(crate) const PLANNER: Planner = None;
 #[cfg(feature = "planner")]
 pub(crate) const PLANNER: Planner = Some(|task| {
     let plan = eindecomp_core::plan::plan(task.graph, task.cluster, task.options)?;
-    eindecomp_core::plan::verify::verify(task.graph, &plan, task.cluster)?;
-    Ok(plan)
+    let tasks = eindecomp_core::plan::verify::verify(task.graph, &plan, task.cluster)?;
+    Ok((plan, tasks))
 });

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use eindecomp_core::graph::{BoundGraph, EinGraph, Role};
 use eindecomp_core::plan::Plan;
 use eindecomp_core::task::TaskGraph;
-use eindecomp_core::task::lower::lower;
 use eindecomp_core::task::verify::verify;
 use eindecomp_runtime::{Executor, Tensor, Trace, Traffic};
 
@@ -30,7 +29,7 @@ pub struct CompileReport {
     pub dims: BTreeMap<Arc<str>, i64>,
     /// Passes, key and plan: found or made.
     pub planning: Duration,
-    /// Lowering, verifying, kernels and memory.
+    /// Verifying the tasks, kernels and memory.
     pub lowering: Duration,
 }
 
@@ -56,7 +55,7 @@ impl Binding {
         let planned_at = shared.plan_at(graph, &bound, dims, fixed)?;
         let plan = planned_at.plan;
         let planned = Instant::now();
-        let tasks = lower(&bound, &plan)?;
+        let tasks = planned_at.tasks;
         verify(&bound, &plan, &tasks)?;
         let tasks = Arc::new(tasks);
         let executor = Executor::new(
@@ -261,7 +260,7 @@ impl Program {
     #[cfg(feature = "planner")]
     pub fn explain(&self) -> Result<crate::Explain, Error> {
         let b = &self.bindings[0];
-        Ok(crate::Explain::new(&b.graph, &b.plan)?)
+        Ok(crate::Explain::new(&b.graph, &b.plan, &b.tasks)?)
     }
 
     /// The plan in use.

@@ -11,11 +11,13 @@ use eindecomp_core::pass::Pipeline;
 use eindecomp_core::plan::rebind::rebind;
 use eindecomp_core::plan::verify::verify;
 use eindecomp_core::plan::{Algorithm, Cluster, Objective, Plan, PlanOptions, Residency};
+use eindecomp_core::task::TaskGraph;
+use eindecomp_core::task::lower::lower;
 use eindecomp_runtime::{MemoryMode, Workers};
 
 use crate::Error;
 use crate::bucket::{Buckets, Policy};
-use crate::cache::{CacheMode, EmbeddedPlans, PlanCache, PlanOrigin, Task, UnknownMode};
+use crate::cache::{CacheMode, EmbeddedPlans, Found, PlanCache, PlanOrigin, Task, UnknownMode};
 use crate::model::{Dims, Model, ModelGraph};
 use crate::planner::PLANNER;
 use crate::program::{Compiled, Program};
@@ -59,13 +61,14 @@ impl Shared {
         if let Some(dims) = self.buckets.planned(dims, fixed)
             && let Ok(bucket) = self.bind(graph, &dims)
         {
-            let (plan, origin) = self.plan(&bucket)?;
-            let fits = rebind(&plan, bound)
-                .and_then(|plan| verify(bound, &plan, &self.cluster).map(|_| plan));
+            let Found { plan, origin, .. } = self.plan(&bucket)?;
+            let fits = rebind(&plan, bound, &self.cluster)
+                .and_then(|plan| verify(bound, &plan, &self.cluster).map(|tasks| (plan, tasks)));
             match fits {
-                Ok(plan) => {
+                Ok((plan, tasks)) => {
                     return Ok(Planned {
                         plan: Arc::new(plan),
+                        tasks,
                         origin,
                         dims,
                     });
@@ -73,12 +76,25 @@ impl Shared {
                 Err(error) => tracing::info!(?dims, %error, "the plan of the bucket does not fit"),
             }
         }
-        let (plan, origin) = self.plan(bound)?;
+        let Found {
+            plan,
+            tasks,
+            origin,
+        } = self.plan(bound)?;
+        let tasks = match tasks {
+            Some(tasks) => tasks,
+            None => lower(bound, &plan)?,
+        };
         let dims = dims.clone();
-        Ok(Planned { plan, origin, dims })
+        Ok(Planned {
+            plan,
+            tasks,
+            origin,
+            dims,
+        })
     }
 
-    fn plan(&self, graph: &BoundGraph) -> Result<(Arc<Plan>, PlanOrigin), Error> {
+    fn plan(&self, graph: &BoundGraph) -> Result<Found, Error> {
         let task = Task {
             graph,
             cluster: &self.cluster,
@@ -91,6 +107,7 @@ impl Shared {
 /// A plan, and how it was come by.
 pub(crate) struct Planned {
     pub plan: Arc<Plan>,
+    pub tasks: TaskGraph,
     pub origin: PlanOrigin,
     /// The dims that it was made for.
     pub dims: BTreeMap<Arc<str>, i64>,

@@ -239,7 +239,7 @@ fn the_planner_splits_space() {
     // 8 steps, 2 cuts of 64 elements, both ways
     assert_eq!(plan.moved_bytes, 8 * 2 * 64 * 2 * 4);
     assert!(plan.certificate.is_optimal());
-    insta::assert_snapshot!(Explain::new(&graph, &plan).expect("a table"), @r"
+    insta::assert_snapshot!(Explain::new(&graph, &plan, &lower(&graph, &plan).expect("tasks")).expect("a table"), @r"
     plan by placed/2 for 4 devices, weights as needed
     optimal over axis layouts with one replica layout per tensor
     optimal over one tuple per device anywhere, with such replicas

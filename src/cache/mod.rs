@@ -17,6 +17,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use eindecomp_core::graph::BoundGraph;
 use eindecomp_core::plan::cache::{Key, decode, encode};
 use eindecomp_core::plan::{Cluster, Plan, PlanOptions};
+use eindecomp_core::task::TaskGraph;
 use once_cell::sync::OnceCell;
 
 pub use embedded::EmbeddedPlans;
@@ -68,8 +69,19 @@ pub(crate) struct Task<'a> {
     pub options: &'a PlanOptions,
 }
 
+/// A plan with its tasks: the memory rule of plans is checked on them.
+pub(crate) type Lowered = (Plan, TaskGraph);
+
 /// How plans are made: `None` in a build without the planner.
-pub(crate) type Planner = Option<fn(Task<'_>) -> Result<Plan, Error>>;
+pub(crate) type Planner = Option<fn(Task<'_>) -> Result<Lowered, Error>>;
+
+/// What a look-up gives.
+pub(crate) struct Found {
+    pub plan: Arc<Plan>,
+    /// The plan's tasks, unless this process had the plan already.
+    pub tasks: Option<TaskGraph>,
+    pub origin: PlanOrigin,
+}
 
 /// Where a session looks for plans.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -86,14 +98,10 @@ impl PlanCache {
     /// # Errors
     /// Those of the planner; a miss where nothing is planned ([`CacheMode`]); an entry that cannot
     /// be written in mode `record`; a plan that is made otherwise in mode `verify`.
-    pub(crate) fn get(
-        &self,
-        task: Task<'_>,
-        planner: Planner,
-    ) -> Result<(Arc<Plan>, PlanOrigin), Error> {
+    pub(crate) fn get(&self, task: Task<'_>, planner: Planner) -> Result<Found, Error> {
         let key = Key::new(task.graph, task.cluster, task.options);
         let hash = key.hash();
-        let mut origin = PlanOrigin::Memory;
+        let (mut origin, mut tasks) = (PlanOrigin::Memory, None);
         let plan = self
             .slot(&hash)
             .get_or_try_init(|| {
@@ -103,15 +111,19 @@ impl PlanCache {
                     key: &key,
                     hash: &hash,
                 };
-                let (plan, from) = look_up.plan(planner)?;
-                origin = from;
+                let ((plan, lowered), from) = look_up.plan(planner)?;
+                (origin, tasks) = (from, Some(lowered));
                 Ok::<_, Error>(Arc::new(plan))
             })?
             .clone();
         if origin != PlanOrigin::Planned {
             tracing::info!(key = %hash, %origin, "plan cache hit");
         }
-        Ok((plan, origin))
+        Ok(Found {
+            plan,
+            tasks,
+            origin,
+        })
     }
 
     fn slot(&self, hash: &str) -> Slot {
@@ -136,27 +148,27 @@ struct LookUp<'a> {
 }
 
 impl LookUp<'_> {
-    fn plan(&self, planner: Planner) -> Result<(Plan, PlanOrigin), Error> {
+    fn plan(&self, planner: Planner) -> Result<(Lowered, PlanOrigin), Error> {
         let mode = self.cache.mode;
         let (found, left_out) = self.find();
         match (mode, found, planner) {
-            (CacheMode::Verify, Some((plan, origin)), Some(make)) => {
-                self.compare(&plan, &make(self.task)?)?;
-                Ok((plan, origin))
+            (CacheMode::Verify, Some((found, origin)), Some(make)) => {
+                self.compare(&found.0, &make(self.task)?.0)?;
+                Ok((found, origin))
             }
             (_, Some(found), _) => Ok(found),
             (CacheMode::Auto | CacheMode::Record | CacheMode::Off, None, Some(make)) => {
                 tracing::info!(key = %self.hash, "plan cache miss");
-                let plan = make(self.task)?;
-                self.write(&plan)?;
-                Ok((plan, PlanOrigin::Planned))
+                let made = make(self.task)?;
+                self.write(&made.0)?;
+                Ok((made, PlanOrigin::Planned))
             }
             (_, None, _) => Err(Error::PlanMiss(Box::new(self.miss(left_out)))),
         }
     }
 
     /// The plan that is carried or stored; else why an entry was left out, if there is one.
-    fn find(&self) -> (Option<(Plan, PlanOrigin)>, Option<String>) {
+    fn find(&self) -> (Option<(Lowered, PlanOrigin)>, Option<String>) {
         let PlanCache {
             mode,
             embedded,
@@ -196,7 +208,7 @@ impl LookUp<'_> {
         (None, left_out)
     }
 
-    fn decode(&self, text: &[u8]) -> Result<Plan, ReadError> {
+    fn decode(&self, text: &[u8]) -> Result<Lowered, ReadError> {
         Ok(decode(text, self.key, self.task.graph, self.task.cluster)?)
     }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use eindecomp_core::graph::EinGraph;
 use eindecomp_core::plan::plan;
+use eindecomp_core::task::lower;
 use tempfile::tempdir;
 
 use super::*;
@@ -43,7 +44,8 @@ fn try_get(cache: &PlanCache, devices: u32) -> Result<(Arc<Plan>, PlanOrigin), E
         cluster: &Cluster::cpus(devices),
         options: &PlanOptions::default(),
     };
-    cache.get(task, PLANNER)
+    let found = cache.get(task, PLANNER)?;
+    Ok((found.plan, found.origin))
 }
 
 fn get(cache: &PlanCache) -> (Arc<Plan>, PlanOrigin) {
@@ -133,7 +135,9 @@ fn concurrent_calls_plan_once() {
     };
     let make = |task: Task<'_>| {
         MADE.fetch_add(1, Ordering::Relaxed);
-        Ok(plan(task.graph, task.cluster, task.options)?)
+        let plan = plan(task.graph, task.cluster, task.options)?;
+        let tasks = lower(task.graph, &plan)?;
+        Ok((plan, tasks))
     };
     std::thread::scope(|scope| {
         for _ in 0..8 {

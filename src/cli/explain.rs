@@ -14,11 +14,12 @@ pub fn run(args: &Project, json: bool) -> Result<Outcome, Failure> {
         } else {
             "planned now"
         };
-        let plan = match kept {
+        let (plan, tasks) = match kept {
             Some(plan) => plan,
             None => target.plan().map_err(|e| format!("{target}: {e}"))?,
         };
-        let explain = Explain::new(&target.graph, &plan).map_err(|e| format!("{target}: {e}"))?;
+        let explain =
+            Explain::new(&target.graph, &plan, &tasks).map_err(|e| format!("{target}: {e}"))?;
         if json {
             all.push(serde_json::json!({
                 "block": target.block,

@@ -7,7 +7,7 @@ use eindecomp_core::plan::cache::{Key, decode, read};
 
 use super::Failure;
 use super::targets::Target;
-use crate::cache::folder;
+use crate::cache::{Lowered, folder};
 
 /// A file that is named like an entry.
 pub struct Entry {
@@ -47,7 +47,7 @@ pub fn entry(path: PathBuf) -> Entry {
 }
 
 /// The plan of a target: `None` if there is no entry, else the plan or why it is none.
-pub fn plan(folder: &Path, target: &Target) -> Option<Result<Plan, String>> {
+pub fn plan(folder: &Path, target: &Target) -> Option<Result<Lowered, String>> {
     let text = match folder::bytes(&folder::entry(folder, &target.hash)) {
         Ok(text) => text?,
         Err(error) => return Some(Err(error.to_string())),

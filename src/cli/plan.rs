@@ -31,7 +31,7 @@ pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
     bar.set_style(style.map_err(|e| e.to_string())?);
     let make = |target: &Target| -> Result<Done, Failure> {
         let kept = folder::plan(&targets.folder, target).filter(|_| !args.force);
-        if let Some(Ok(plan)) = kept {
+        if let Some(Ok((plan, _))) = kept {
             return Ok(Done {
                 plan,
                 planned: None,
@@ -39,7 +39,7 @@ pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
         }
         bar.set_message(target.to_string());
         let start = Instant::now();
-        let plan = target.plan().map_err(|e| format!("{target}: {e}"))?;
+        let (plan, _) = target.plan().map_err(|e| format!("{target}: {e}"))?;
         let planned = Some(start.elapsed().as_secs_f64());
         let text = encode(&target.key, &plan);
         crate::cache::folder::store(&targets.folder, &target.hash, text.as_bytes())

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use eindecomp_core::graph::BoundGraph;
 use eindecomp_core::pass::Pipeline;
 use eindecomp_core::plan::cache::Key;
-use eindecomp_core::plan::{Cluster, Plan, PlanOptions};
+use eindecomp_core::plan::{Cluster, PlanOptions};
 
 use super::args::Project;
 use super::config::{Config, Values, Wanted, dims};
@@ -15,7 +15,7 @@ use super::project::Package;
 use super::{Failure, cluster};
 use crate::Error;
 use crate::blocks::told::Block;
-use crate::cache::Task;
+use crate::cache::{Lowered, Task};
 use crate::planner::PLANNER;
 
 /// One plan that the crate needs.
@@ -34,11 +34,11 @@ pub struct Target {
 }
 
 impl Target {
-    /// Makes its plan.
+    /// Makes its plan, and the tasks of it.
     ///
     /// # Errors
     /// Those of the planner.
-    pub fn plan(&self) -> Result<Plan, Error> {
+    pub fn plan(&self) -> Result<Lowered, Error> {
         let task = Task {
             graph: &self.graph,
             cluster: &self.cluster,

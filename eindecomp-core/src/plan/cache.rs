@@ -15,6 +15,7 @@ use super::cluster::Hierarchy;
 use super::verify::{self, verify};
 use super::{Algorithm, Cluster, Objective, Plan, PlanOptions, Residency};
 use crate::graph::{BoundGraph, Pin};
+use crate::task::TaskGraph;
 
 /// Version of the planner: raised whenever it makes another plan of the same key. A test compares
 /// plans with stored ones.
@@ -179,7 +180,7 @@ pub fn decode(
     key: &Key,
     graph: &BoundGraph,
     cluster: &Cluster,
-) -> Result<Plan, EntryError> {
+) -> Result<(Plan, TaskGraph), EntryError> {
     let (found, plan) = read(text)?;
     if found != *key {
         let all = differences(key, &found);
@@ -192,8 +193,8 @@ pub fn decode(
     if key.residency != Residency::Auto && plan.residency != key.residency {
         return Err(EntryError::Plan("residency"));
     }
-    verify(graph, &plan, cluster)?;
-    Ok(plan)
+    let tasks = verify(graph, &plan, cluster)?;
+    Ok((plan, tasks))
 }
 
 /// The key of an entry, whatever its plan is worth: for telling what the entries of a folder are.
@@ -395,7 +396,7 @@ mod tests {
             let graph = ffn(4, 6, 8);
             let (key, plan, cluster) = planned(&graph, devices);
             let text = encode(&key, &plan);
-            let read = decode(text.as_bytes(), &key, &graph, &cluster).unwrap();
+            let (read, _) = decode(text.as_bytes(), &key, &graph, &cluster).unwrap();
             assert_eq!(read, plan);
             assert_eq!(text, encode(&key, &read));
             assert!(text.lines().all(|l| l.len() < 400), "{text}");
@@ -417,7 +418,7 @@ mod tests {
             let (key, plan, cluster) = planned(&graph, 1 + seed as u32 % 8);
             let text = encode(&key, &plan);
             assert_eq!(
-                decode(text.as_bytes(), &key, &graph, &cluster).unwrap(),
+                decode(text.as_bytes(), &key, &graph, &cluster).unwrap().0,
                 plan
             );
         }

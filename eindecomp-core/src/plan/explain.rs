@@ -9,8 +9,8 @@ use super::verify::InvalidPlan;
 use super::{Layout, Plan, Residency};
 use crate::ein::EinSum;
 use crate::graph::{BoundGraph, NodeId};
+use crate::task::TaskGraph;
 use crate::task::exchange::{traffic, weight_boxes};
-use crate::task::lower::lower;
 
 const NAME: usize = 22;
 const VECTOR: usize = 28;
@@ -74,13 +74,12 @@ pub struct Explain {
 }
 
 impl Explain {
-    /// Of a plan of `graph`.
+    /// Of a plan of `graph` and its tasks.
     ///
     /// # Errors
     /// The first rule that the plan breaks.
-    pub fn new(graph: &BoundGraph, plan: &Plan) -> Result<Explain, InvalidPlan> {
+    pub fn new(graph: &BoundGraph, plan: &Plan, tasks: &TaskGraph) -> Result<Explain, InvalidPlan> {
         let moves = traffic(graph, plan.hierarchy, &plan.nodes)?;
-        let tasks = lower(graph, plan)?;
         let roles = Roles::of(graph);
         let vectors: Vec<Option<Vec<u32>>> = (plan.nodes.iter())
             .map(|n| n.join.as_ref().map(|j| j.parts.clone()))
@@ -116,7 +115,7 @@ impl Explain {
             moved: rows.iter().map(|r| r.bytes).sum(),
             rows,
             loaded: kept.map(|(n, _, r)| r.volume() as u64 * size(n)).sum(),
-            peaks: tasks.arenas,
+            peaks: tasks.arenas.clone(),
             head: format!(
                 "plan by {} for {}, weights {weights}\n{}",
                 plan.model,
@@ -264,10 +263,11 @@ mod tests {
     use super::*;
     use crate::plan::samples::{ffn, transformer};
     use crate::plan::{Cluster, PlanOptions, plan};
+    use crate::task::lower;
 
     fn explain(graph: &BoundGraph, devices: u32) -> Explain {
         let plan = plan(graph, &Cluster::cpus(devices), &PlanOptions::default()).unwrap();
-        Explain::new(graph, &plan).unwrap()
+        Explain::new(graph, &plan, &lower(graph, &plan).unwrap()).unwrap()
     }
 
     #[test]

@@ -9,7 +9,6 @@ pub mod cache;
 pub mod cluster;
 #[cfg(feature = "planner")]
 pub mod communication;
-#[cfg(feature = "planner")]
 pub mod cost;
 #[cfg(feature = "planner")]
 pub mod explain;

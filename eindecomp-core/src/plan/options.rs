@@ -14,6 +14,14 @@ pub enum Objective {
 }
 
 impl Objective {
+    /// Every objective.
+    pub const ALL: [Objective; 3] = [Objective::Placed, Objective::Communication, Objective::Time];
+
+    /// The objective whose cost model has this name and version.
+    pub fn of_model(model: &str) -> Option<Objective> {
+        Objective::ALL.into_iter().find(|o| o.model() == model)
+    }
+
     /// Name and version of the cost model, as in plans and keys.
     pub fn model(self) -> &'static str {
         match self {

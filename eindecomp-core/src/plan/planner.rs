@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use super::cluster::ClusterError;
 use super::communication;
-use super::cost::CostModel;
 use super::cost::communication::Communication;
+use super::cost::{CostModel, node_costs};
 use super::place::{Evaluator, Placed, Search};
 use super::strategy::{Roles, Strategy};
 use super::timed::by_time;
 use super::verify::{self, structure, verify};
 use super::{Certificate, Cluster, Plan, Residency, Wider};
 use crate::graph::{BoundGraph, NodeId};
+
+use crate::task::exchange::traffic;
 
 pub use super::options::{Algorithm, Objective, PlanOptions};
 
@@ -81,7 +83,15 @@ pub fn plan(
         };
         // what moves in all does not depend on which devices share a server
         let hierarchy = cluster.hierarchy();
-        Ok(Plan { hierarchy, ..plan })
+        let mut plan = Plan { hierarchy, ..plan };
+        if hierarchy.servers > 1 {
+            let traffic = traffic(graph, hierarchy, &plan.nodes).map_err(PlanError::Rule)?;
+            let costs = node_costs(graph, cluster, &plan, &plan.nodes, &traffic);
+            for (node, cost) in plan.nodes.iter_mut().zip(costs.map_err(PlanError::Rule)?) {
+                node.cost = cost;
+            }
+        }
+        Ok(plan)
     };
     if options.residency != Residency::Auto {
         return with(options.residency);

@@ -1,19 +1,20 @@
 //! A plan for other dims than it was made for: those of a bucket that a run's dims fall into.
 
+use super::cost::node_costs;
 use super::layout::Layout;
 use super::verify::InvalidPlan;
-use super::{Certificate, NodePlan, Plan};
+use super::{Certificate, Cluster, NodePlan, Plan};
 use crate::graph::BoundGraph;
 use crate::task::exchange::{Traffic, traffic};
 
-/// The same decomposition for `graph`, which is the graph of `plan` at other dims: every number of
+/// The same decomposition for `graph`, which is the graph of `plan` at other dims, on the same cluster: every number of
 /// parts is clipped to its extent, a tile stays on the device it was on, and the bytes are counted
 /// anew. Nothing is proved about them, so the bound is 0.
 ///
 /// # Errors
 /// The plan does not have the structure of the graph. Memory and the other rules of a plan are those
 /// of [`verify`](super::verify::verify), which the result has yet to pass.
-pub fn rebind(plan: &Plan, graph: &BoundGraph) -> Result<Plan, InvalidPlan> {
+pub fn rebind(plan: &Plan, graph: &BoundGraph, cluster: &Cluster) -> Result<Plan, InvalidPlan> {
     let nodes = plan.nodes.iter().zip(graph.ids());
     let clipped = nodes.map(|(entry, (id, _))| {
         let clip_to = |layout: &Option<Layout>, extents: &[usize]| {
@@ -27,8 +28,9 @@ pub fn rebind(plan: &Plan, graph: &BoundGraph) -> Result<Plan, InvalidPlan> {
     });
     let mut nodes: Vec<NodePlan> = clipped.collect();
     let traffic = traffic(graph, plan.hierarchy, &nodes)?;
-    for (node, traffic) in nodes.iter_mut().zip(&traffic) {
-        node.cost = traffic.weighted(plan.hierarchy);
+    let costs = node_costs(graph, cluster, plan, &nodes, &traffic)?;
+    for (node, cost) in nodes.iter_mut().zip(costs) {
+        node.cost = cost;
     }
     let moved_bytes = traffic.iter().map(Traffic::total).sum();
     Ok(Plan {
@@ -82,7 +84,7 @@ mod tests {
                 let made = plan(&transformer(1, [2, 16, 2, 4, 12]), &cluster, &options).unwrap();
                 for s in [1, 3, 7, 16] {
                     let graph = transformer(1, [2, s, 2, 4, 12]);
-                    let bound = rebind(&made, &graph).unwrap();
+                    let bound = rebind(&made, &graph, &cluster).unwrap();
                     verify(&graph, &bound, &cluster).unwrap();
                     assert!(s < 16 || bound.moved_bytes == made.moved_bytes);
                 }
@@ -94,7 +96,7 @@ mod tests {
     fn at_its_own_dims_a_plan_stays_as_it_is() {
         let (graph, cluster) = (ffn(4, 6, 8), Cluster::cpus(4));
         let made = plan(&graph, &cluster, &PlanOptions::default()).unwrap();
-        let same = rebind(&made, &graph).unwrap();
+        let same = rebind(&made, &graph, &cluster).unwrap();
         assert_eq!(
             (same.nodes, same.moved_bytes),
             (made.nodes, made.moved_bytes)
@@ -106,6 +108,6 @@ mod tests {
         let (graph, cluster) = (ffn(4, 6, 8), Cluster::cpus(4));
         let made = plan(&graph, &cluster, &PlanOptions::default()).unwrap();
         let other = transformer(1, [2, 4, 2, 4, 8]);
-        assert!(rebind(&made, &other).is_err());
+        assert!(rebind(&made, &other, &cluster).is_err());
     }
 }

@@ -1,9 +1,9 @@
 //! Random plans, for property tests: any viable partition vectors, any balanced placement.
 
-use super::{Certificate, Hierarchy, Layout, NodePlan, Plan, Residency};
+use super::{Certificate, Hierarchy, Layout, NodePlan, Objective, Plan, Residency};
 use crate::ein::access::splittable;
 use crate::graph::{BoundGraph, Role};
-use crate::task::exchange::moved_bytes;
+use crate::task::exchange::{Traffic, traffic};
 
 /// The random plan number `seed`. Vertices have up to 2·p tuples, owners also empty tiles; some
 /// weights are sharded, the others kept as needed.
@@ -32,13 +32,16 @@ pub fn random_plan(graph: &BoundGraph, hierarchy: impl Into<Hierarchy>, seed: u6
             cost: 0,
         }
     };
-    let nodes: Vec<NodePlan> = graph.ids().map(node).collect();
-    let moved = moved_bytes(graph, hierarchy, &nodes).expect("a random plan keeps the rules");
+    let mut nodes: Vec<NodePlan> = graph.ids().map(node).collect();
+    let traffic = traffic(graph, hierarchy, &nodes).expect("a random plan keeps the rules");
+    for (node, traffic) in nodes.iter_mut().zip(&traffic) {
+        node.cost = traffic.weighted(hierarchy);
+    }
     Plan {
         hierarchy,
-        model: "random/1".into(),
+        model: Objective::Placed.model().into(),
         residency: Residency::AsNeeded,
-        moved_bytes: moved.total(),
+        moved_bytes: traffic.iter().map(Traffic::total).sum(),
         nodes,
         certificate: Certificate {
             cost: 0,

@@ -7,18 +7,19 @@
 //! 3. Only splittable labels are split.
 //! 4. Every device exists.
 //! 5. No device has more than ⌈N/p⌉ of the N tuples of a vertex, or tiles of an owner's layout.
-//! 6. The plan is for the cluster's devices and servers, with a definite residency; its proved bounds
-//!    are not above its cost.
-//! 7. The stored moved bytes equal the recomputed ones.
+//! 6. The plan is for the cluster's devices and servers, by a known cost model, with a definite
+//!    residency; its proved bounds are not above its cost.
+//! 7. The stored moved bytes equal the recomputed ones, and so does the stored cost of each node.
 //! 8. The peak of every device is within its capacity.
 
 use std::sync::Arc;
 
+use super::cost::node_costs;
 use super::{Certificate, Cluster, Hierarchy, Layout, NodePlan, Plan, Residency};
 use crate::ein::access::splittable;
 use crate::graph::{BoundGraph, NodeId, Role};
 use crate::task::TaskGraph;
-use crate::task::exchange::moved_bytes;
+use crate::task::exchange::{Traffic, traffic};
 use crate::task::lower::{LowerError, lower};
 use crate::task::memory::{Peak, peak};
 
@@ -145,6 +146,9 @@ pub enum InvalidPlan {
         /// Of the cluster.
         cluster: Hierarchy,
     },
+    /// Rule 6: a cost model that this version does not have.
+    #[error("the plan is by the cost model `{0}`, which is unknown")]
+    Model(String),
     /// Rule 6: a plan has chosen where weights live.
     #[error("the plan leaves the residency of weights open")]
     Residency,
@@ -159,6 +163,16 @@ pub enum InvalidPlan {
     /// Rule 7.
     #[error("the plan states {stored} moved bytes, but moves {computed}")]
     MovedBytes {
+        /// As stored.
+        stored: u128,
+        /// As recomputed.
+        computed: u128,
+    },
+    /// Rule 7: of one node.
+    #[error("{node}: the plan states a cost of {stored}, but it is {computed}")]
+    Cost {
+        /// The node.
+        node: NodeId,
         /// As stored.
         stored: u128,
         /// As recomputed.
@@ -207,12 +221,23 @@ pub fn verify(
     if bound > cost {
         return Err(InvalidPlan::Bound { cost, bound });
     }
-    let computed = moved_bytes(graph, plan.hierarchy, &plan.nodes)?.total();
+    let traffic = traffic(graph, plan.hierarchy, &plan.nodes)?;
+    let computed = traffic.iter().map(Traffic::total).sum();
     if computed != plan.moved_bytes {
         return Err(InvalidPlan::MovedBytes {
             stored: plan.moved_bytes,
             computed,
         });
+    }
+    let costs = node_costs(graph, cluster, plan, &plan.nodes, &traffic)?;
+    for ((node, _), (entry, computed)) in graph.ids().zip(plan.nodes.iter().zip(costs)) {
+        if entry.cost != computed {
+            return Err(InvalidPlan::Cost {
+                node,
+                stored: entry.cost,
+                computed,
+            });
+        }
     }
     let tasks = lower(graph, plan)?;
     let full = |&bytes: &u64| bytes > cluster.capacity();

@@ -338,11 +338,7 @@ mod tests {
 
     #[test]
     fn arenas_are_hardly_larger_than_what_is_in_use() {
-        let graphs = [
-            ffn(64, 32, 128),
-            transformer(1, [2, 16, 4, 16, 128]),
-            transformer(4, [2, 16, 4, 16, 128]),
-        ];
+        let graphs = [ffn(64, 32, 128), transformer(2, [2, 16, 4, 16, 128])];
         for (n, graph) in graphs.iter().enumerate() {
             for devices in [1, 2, 4, 8] {
                 let tasks = planned(graph, devices);

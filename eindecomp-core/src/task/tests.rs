@@ -14,7 +14,7 @@ use crate::plan::verify::{InvalidPlan, verify as verify_plan};
 use crate::plan::{
     Certificate, Cluster, Layout, NodePlan, Plan, PlanOptions, Region, Residency, plan,
 };
-use crate::task::exchange::{Join, moved_bytes};
+use crate::task::exchange::{Join, Traffic, moved_bytes, traffic};
 use crate::task::verify::verify;
 use crate::task::{BufferId, BufferRole, TaskError, TaskGraph, TaskKind, lower};
 use proptest::prelude::*;
@@ -456,16 +456,20 @@ fn planned(parts: [u32; 3], owner: [u32; 2]) -> (BoundGraph, Plan) {
         owner: Some(even(owner)),
         cost: 0,
     };
-    let nodes = vec![
+    let mut nodes = vec![
         node(None, &[2, 2]),
         node(None, &[2, 2]),
         node(Some(&parts), &owner),
     ];
+    let traffic = traffic(&graph, 4, &nodes).unwrap();
+    for (node, traffic) in nodes.iter_mut().zip(&traffic) {
+        node.cost = traffic.total();
+    }
     let plan = Plan {
         hierarchy: 4.into(),
         model: "placed/2".into(),
         residency: Residency::AsNeeded,
-        moved_bytes: moved_bytes(&graph, 4, &nodes).unwrap().total(),
+        moved_bytes: traffic.iter().map(Traffic::total).sum(),
         nodes,
         certificate: Certificate {
             cost: 0,
@@ -600,6 +604,10 @@ fn broken_plans_are_refused() {
     assert!(matches!(e, InvalidPlan::Bound { .. }), "{e}");
     let e = broken(&|p| p.moved_bytes += 1);
     assert!(matches!(e, InvalidPlan::MovedBytes { .. }), "{e}");
+    let e = broken(&|p| p.nodes[2].cost -= 1);
+    assert!(matches!(e, InvalidPlan::Cost { .. }), "{e}");
+    let e = broken(&|p| p.model = "guess/1".into());
+    assert!(matches!(e, InvalidPlan::Model(_)), "{e}");
     let e = verify_plan(&graph, &plan, &cluster.clone().with_capacity(100)).unwrap_err();
     assert!(matches!(e, InvalidPlan::Memory(..)), "{e}");
 }

@@ -1,11 +1,17 @@
 //! Cost models: pure predictions, each with its unit.
 
 pub mod communication;
+#[cfg(feature = "planner")]
 pub mod limit;
+#[cfg(feature = "planner")]
 pub mod placed;
+#[cfg(feature = "planner")]
 pub mod time;
 
+use super::verify::InvalidPlan;
+use super::{Cluster, NodePlan, Objective, Plan};
 use crate::graph::{BoundGraph, NodeId};
+use crate::task::exchange::Traffic;
 
 /// A prediction that partition vectors alone decide: a cost per vertex and one per operand.
 pub trait CostModel {
@@ -49,4 +55,45 @@ pub trait CostModel {
         }
         all
     }
+}
+
+/// What the entries of a plan state as their costs ([`NodePlan::cost`]), by the plan's cost model, for
+/// `nodes` that move `traffic`. The model `time` needs the planner: without it, what is stated is
+/// taken as it is.
+///
+/// # Errors
+/// A cost model that does not exist, or entries that break a rule of
+/// [`structure`](super::verify::structure).
+pub fn node_costs(
+    graph: &BoundGraph,
+    cluster: &Cluster,
+    plan: &Plan,
+    nodes: &[NodePlan],
+    traffic: &[Traffic],
+) -> Result<Vec<u128>, InvalidPlan> {
+    let model = || InvalidPlan::Model(plan.model.clone());
+    Ok(match Objective::of_model(&plan.model).ok_or_else(model)? {
+        Objective::Placed => {
+            let cost = |t: &Traffic| t.weighted(plan.hierarchy);
+            traffic.iter().map(cost).collect()
+        }
+        Objective::Communication => {
+            let model = communication::Communication;
+            let cost = |((id, _), node): (_, &NodePlan)| {
+                let parts = node.join.as_ref().map(|join| &join.parts);
+                parts.map_or(0, |parts| model.vertex(graph, id, parts))
+            };
+            graph.ids().zip(nodes).map(cost).collect()
+        }
+        #[cfg(feature = "planner")]
+        Objective::Time => {
+            let time = time::Time::new(graph, cluster, plan.residency);
+            time.map_err(|_| model())?.of(graph, nodes)?
+        }
+        #[cfg(not(feature = "planner"))]
+        Objective::Time => {
+            let _ = cluster;
+            nodes.iter().map(|n| n.cost).collect()
+        }
+    })
 }

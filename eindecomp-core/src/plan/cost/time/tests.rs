@@ -262,7 +262,8 @@ proptest! {
             ..PlanOptions::default()
         };
         let timed = plan(&graph, &on, &options(Objective::Time)).unwrap();
-        prop_assert!(crate::plan::verify::verify(&graph, &timed, &on).is_ok());
+        let checked = crate::plan::verify::verify(&graph, &timed, &on);
+        prop_assert!(checked.is_ok(), "{:?}", checked.err());
         let total: u128 = timed.nodes.iter().map(|n| n.cost).sum();
         prop_assert_eq!(total, timed.certificate.cost);
         let model = Time::new(&graph, &on, residency).unwrap();
