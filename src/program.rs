@@ -263,6 +263,19 @@ impl Program {
         Ok(crate::Explain::new(&b.graph, &b.plan, &b.tasks)?)
     }
 
+    /// The same with every named strategy beside the plan, each with what it would move or why it
+    /// cannot be followed. Strategies are planned when this is called.
+    ///
+    /// # Errors
+    /// None for a plan that was compiled here.
+    #[cfg(feature = "planner")]
+    pub fn compare(&self) -> Result<crate::Explain, Error> {
+        let b = &self.bindings[0];
+        Ok(self
+            .explain()?
+            .beside(&b.graph, &self.shared.cluster, &b.plan)?)
+    }
+
     /// The plan in use.
     pub fn plan(&self) -> &Plan {
         &self.bindings[0].plan
@@ -399,6 +412,15 @@ impl<M: Model> Compiled<M> {
     #[cfg(feature = "planner")]
     pub fn explain(&self) -> Result<crate::Explain, Error> {
         self.program.explain()
+    }
+
+    /// The same with every named strategy beside the plan.
+    ///
+    /// # Errors
+    /// As [`Program::compare`].
+    #[cfg(feature = "planner")]
+    pub fn compare(&self) -> Result<crate::Explain, Error> {
+        self.program.compare()
     }
 
     /// Counters and time of the last run.

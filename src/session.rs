@@ -29,7 +29,7 @@ pub struct Session {
 }
 
 pub(crate) struct Shared {
-    cluster: Cluster,
+    pub(crate) cluster: Cluster,
     options: PlanOptions,
     cache: PlanCache,
     buckets: Policy,

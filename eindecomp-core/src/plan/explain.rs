@@ -3,23 +3,26 @@
 use std::fmt;
 
 use super::communication::columns;
+use super::compare::{Compared, Outcome, compare};
 use super::cost::limit::vertex_limit;
-use super::strategy::{Roles, words};
+use super::strategy::{Roles, Strategy, words};
 use super::verify::InvalidPlan;
-use super::{Layout, Plan, Residency};
+use super::{Certificate, Cluster, Hierarchy, Layout, Plan, PlanError, Residency};
 use crate::ein::EinSum;
 use crate::graph::{BoundGraph, NodeId};
 use crate::task::TaskGraph;
 use crate::task::exchange::{traffic, weight_boxes};
 
+const LINE: usize = 120;
 const NAME: usize = 22;
 const VECTOR: usize = 28;
 const WORDS: usize = 41;
 
 /// One statement of a plan.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Row {
     /// The vertex.
+    #[serde(skip)]
     pub node: NodeId,
     /// What people call it.
     pub name: String,
@@ -28,9 +31,14 @@ pub struct Row {
     /// What it means.
     pub words: String,
     /// Bytes that its operands and partials move in one run.
+    #[serde(with = "super::decimal")]
     pub bytes: u128,
     /// JOIN + AGG + REPART of the model `communication`, in elements.
+    #[serde(with = "super::decimal")]
     pub elements: u128,
+    /// What no partition vector of as many tuples can beat, in elements.
+    #[serde(with = "super::decimal")]
+    pub limit: u128,
 }
 
 impl Row {
@@ -55,22 +63,36 @@ fn roundless(text: &str) -> String {
 }
 
 /// What a plan does and costs: `Display` prints a table of at most 120 columns, with repeated
-/// layers folded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// layers folded; it serialises under the names of its fields.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Explain {
+    /// Name and version of the cost model.
+    pub model: String,
+    /// Devices on servers.
+    pub hierarchy: Hierarchy,
+    /// Where weights live.
+    pub residency: Residency,
+    /// What was proved.
+    pub certificate: Certificate,
+    /// The strategy that every split statement follows.
+    pub follows: Option<Strategy>,
     /// One row per EinSum, in the graph's order.
     pub rows: Vec<Row>,
     /// Bytes that Moves copy in one run.
+    #[serde(with = "super::decimal")]
     pub moved: u128,
     /// Cost of the partition vectors under the model `communication`, in elements.
+    #[serde(with = "super::decimal")]
     pub elements: u128,
     /// What no partition vectors of as many tuples can beat, in elements.
+    #[serde(with = "super::decimal")]
     pub limit: u128,
     /// Bytes of weights that all devices load, once.
     pub loaded: u64,
     /// Peak bytes of each device, weights included.
     pub peaks: Vec<u64>,
-    head: String,
+    /// Named strategies beside the plan; empty unless [asked for](Explain::beside).
+    pub strategies: Vec<Compared>,
 }
 
 impl Explain {
@@ -93,36 +115,44 @@ impl Explain {
                 words: words(graph, &roles, plan.devices(), &plan.nodes, node),
                 bytes: moves[node.at()].total(),
                 elements: columns(graph, node, &vectors).into_iter().sum(),
+                limit: vertex_limit(graph, node, join.tiles() as u32),
             })
         });
         let rows: Vec<Row> = rows.collect();
         let size = |node: NodeId| graph.node(node).dtype.size() as u64;
         let kept = weight_boxes(graph, &plan.nodes).into_iter();
-        let weights = match plan.residency {
-            Residency::AsNeeded => "as needed",
-            Residency::Sharded => "sharded",
-            Residency::Auto => "auto",
-        };
-        let limit =
-            |(node, join): (NodeId, &Layout)| vertex_limit(graph, node, join.tiles() as u32);
-        let joins = graph.ids().zip(&plan.nodes);
         Ok(Explain {
+            model: plan.model.clone(),
+            hierarchy: plan.hierarchy,
+            residency: plan.residency,
+            certificate: plan.certificate.clone(),
+            follows: Strategy::followed(graph, &roles, &plan.nodes),
             elements: rows.iter().map(|r| r.elements).sum(),
-            limit: joins
-                .filter_map(|((node, _), n)| Some((node, n.join.as_ref()?)))
-                .map(limit)
-                .sum(),
+            limit: rows.iter().map(|r| r.limit).sum(),
             moved: rows.iter().map(|r| r.bytes).sum(),
             rows,
             loaded: kept.map(|(n, _, r)| r.volume() as u64 * size(n)).sum(),
             peaks: tasks.arenas.clone(),
-            head: format!(
-                "plan by {} for {}, weights {weights}\n{}",
-                plan.model,
-                plan.hierarchy,
-                plan.certificate.to_string().replace("; ", "\n"),
-            ),
+            strategies: Vec::new(),
         })
+    }
+
+    /// The same with every named strategy beside the plan, those that move least first.
+    ///
+    /// # Errors
+    /// As [`compare`].
+    pub fn beside(
+        self,
+        graph: &BoundGraph,
+        cluster: &Cluster,
+        plan: &Plan,
+    ) -> Result<Explain, PlanError> {
+        let mut strategies = compare(graph, cluster, plan)?;
+        strategies.sort_by_key(|s| match s.outcome {
+            Outcome::Feasible { moved, .. } => moved,
+            _ => u128::MAX,
+        });
+        Ok(Explain { strategies, ..self })
     }
 }
 
@@ -138,7 +168,17 @@ fn vector(e: &EinSum, join: &Layout) -> String {
 
 impl fmt::Display for Explain {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}", self.head)?;
+        let weights = match self.residency {
+            Residency::AsNeeded => "as needed",
+            Residency::Sharded => "sharded",
+            Residency::Auto => "auto",
+        };
+        write!(f, "plan by {} for {}", self.model, self.hierarchy)?;
+        if let Some(strategy) = self.follows {
+            write!(f, ", {strategy}-parallel")?;
+        }
+        writeln!(f, ", weights {weights}")?;
+        writeln!(f, "{}", self.certificate.to_string().replace("; ", "\n"))?;
         let peak = self.peaks.iter().copied().max().unwrap_or(0);
         writeln!(
             f,
@@ -173,6 +213,10 @@ impl fmt::Display for Explain {
                 )?;
             }
             at += period * times;
+        }
+        for s in &self.strategies {
+            let line = format!("strategy {}: {}", s.strategy, s.outcome);
+            writeln!(f, "{}", cut(&line, LINE))?;
         }
         Ok(())
     }
@@ -223,7 +267,7 @@ fn count(n: usize, what: &str) -> String {
 }
 
 /// Bytes with three digits: `12.3 MiB`.
-fn size(bytes: u128) -> String {
+pub(super) fn size(bytes: u128) -> String {
     scaled(bytes, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB"])
 }
 
@@ -273,7 +317,7 @@ mod tests {
     #[test]
     fn one_token_through_an_ffn() {
         insta::assert_snapshot!(explain(&ffn(1, 64, 256), 4), @r"
-        plan by placed/2 for 4 devices, weights as needed
+        plan by placed/2 for 4 devices, tensor-parallel, weights as needed
         optimal over axis layouts with one replica layout per tensor
         optimal over one tuple per device anywhere, with such replicas
         moved 1.50 KiB per run; weights loaded once 128 KiB; peak memory per device 32.6 KiB
@@ -291,7 +335,7 @@ mod tests {
         let text = explain.to_string();
         assert!(text.lines().all(|l| l.chars().count() <= 120));
         insta::assert_snapshot!(text, @r"
-        plan by placed/2 for 4 devices, weights as needed
+        plan by placed/2 for 4 devices, heads-parallel, weights as needed
         optimal over axis layouts with one replica layout per tensor
         optimal over one tuple per device anywhere, with such replicas
         moved 24.0 KiB per run; weights loaded once 512 KiB; peak memory per device 132 KiB

@@ -9,6 +9,8 @@ pub mod cache;
 pub mod cluster;
 #[cfg(feature = "planner")]
 pub mod communication;
+#[cfg(feature = "planner")]
+pub mod compare;
 pub mod cost;
 #[cfg(feature = "planner")]
 pub mod explain;

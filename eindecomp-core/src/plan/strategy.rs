@@ -257,29 +257,72 @@ fn fetches(
 }
 
 /// A plan that splits one kind of index wherever it can.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Strategy {
     /// Batch indices.
     Data,
     /// Sequence indices.
     Sequence,
+    /// Heads in attention, sequences elsewhere (Ulysses, arXiv 2309.14509).
+    Heads,
     /// Features and heads (Megatron, arXiv 1909.08053).
     Tensor,
+    /// Two indices of every result (SUMMA).
+    Grid2,
+    /// Two indices of the result of every contraction, and reduced ones (3-D matrix products).
+    Grid3,
 }
 
 impl Strategy {
     /// Every one.
-    pub const ALL: [Strategy; 3] = [Strategy::Data, Strategy::Sequence, Strategy::Tensor];
+    pub const ALL: [Strategy; 6] = [
+        Strategy::Data,
+        Strategy::Sequence,
+        Strategy::Heads,
+        Strategy::Tensor,
+        Strategy::Grid2,
+        Strategy::Grid3,
+    ];
 
-    /// Does the join split these indices only, and some?
-    pub(crate) fn keeps(self, roles: &Roles, node: NodeId, d: &[u32]) -> bool {
-        let fits = |role: &IndexRole| match self {
-            Strategy::Data => *role == IndexRole::Batch,
-            Strategy::Sequence => *role == IndexRole::Sequence,
-            Strategy::Tensor => matches!(role, IndexRole::Head | IndexRole::Feature),
+    /// Does the partition vector of a vertex split as the strategy does?
+    pub fn keeps(self, graph: &BoundGraph, roles: &Roles, node: NodeId, d: &[u32]) -> bool {
+        let Some(e) = graph.node(node).einsum() else {
+            return false;
         };
-        let mut split = d.iter().zip(roles.labels(node)).filter(|(d, _)| **d > 1);
-        split.clone().next().is_some() && split.all(|(_, role)| fits(role))
+        let split: Vec<usize> = (0..d.len()).filter(|&l| d[l] > 1).collect();
+        let roles = roles.labels(node);
+        let all = |these: &[IndexRole]| split.iter().all(|&l| these.contains(&roles[l]));
+        let outputs = |&&l: &&usize| e.is_output(LabelId(l as u16));
+        let made = split.iter().filter(outputs).count();
+        let contraction = e.reduce.is_some() && e.operands.len() > 1;
+        !split.is_empty()
+            && match self {
+                Strategy::Data => all(&[IndexRole::Batch]),
+                Strategy::Sequence => all(&[IndexRole::Sequence]),
+                Strategy::Heads => all(&[IndexRole::Head]) || all(&[IndexRole::Sequence]),
+                Strategy::Tensor => all(&[IndexRole::Head, IndexRole::Feature]),
+                Strategy::Grid2 => split.len() == 2 && made == 2,
+                Strategy::Grid3 => contraction && made == 2 && split.len() > 2,
+            }
+    }
+
+    /// The first strategy that every split statement of a plan follows; under
+    /// [`Strategy::Grid3`], every contraction does.
+    pub fn followed(graph: &BoundGraph, roles: &Roles, nodes: &[NodePlan]) -> Option<Strategy> {
+        let split = |strategy: Strategy| {
+            let joins = graph.ids().zip(nodes);
+            joins.filter_map(move |((node, vertex), plan)| {
+                let (e, join) = (vertex.einsum()?, plan.join.as_ref()?);
+                let counts =
+                    strategy != Strategy::Grid3 || (e.reduce.is_some() && e.operands.len() > 1);
+                (join.tiles() > 1 && counts).then_some((node, &join.parts))
+            })
+        };
+        let follows = |s: &Strategy| {
+            split(*s).next().is_some() && split(*s).all(|(node, d)| s.keeps(graph, roles, node, d))
+        };
+        Strategy::ALL.into_iter().find(follows)
     }
 }
 
@@ -288,7 +331,10 @@ impl fmt::Display for Strategy {
         f.write_str(match self {
             Strategy::Data => "data",
             Strategy::Sequence => "sequence",
+            Strategy::Heads => "heads",
             Strategy::Tensor => "tensor",
+            Strategy::Grid2 => "2-D",
+            Strategy::Grid3 => "3-D",
         })
     }
 }

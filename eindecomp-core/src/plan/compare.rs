@@ -1,0 +1,382 @@
+//! Named strategies beside a plan: what each would move, why one cannot be followed, and where it
+//! loses.
+
+use std::fmt;
+
+use super::explain::size;
+use super::place::{Evaluator, Search};
+use super::strategy::{Roles, Strategy};
+use super::{Cluster, NodePlan, Plan, PlanError, decimal};
+use crate::graph::{BoundGraph, NodeId};
+use crate::task::lower::lower;
+
+/// A strategy and what following it comes to.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Compared {
+    /// Which one.
+    pub strategy: Strategy,
+    /// What it comes to.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+}
+
+/// What following a strategy comes to.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum Outcome {
+    /// It can be followed.
+    Feasible {
+        /// Bytes that Moves copy in one run.
+        #[serde(with = "decimal")]
+        moved: u128,
+        /// Statements that follow it; the others are split as is best for these.
+        follow: usize,
+        /// The statement that moves most beyond what it moves in the plan.
+        loses: Option<Loss>,
+    },
+    /// No statement can follow it on so many devices.
+    Nowhere {
+        /// The statement with most to do.
+        statement: String,
+        /// Number of devices.
+        devices: u32,
+    },
+    /// It needs more memory than a device has.
+    Memory {
+        /// The device.
+        device: u32,
+        /// Bytes that it needs.
+        bytes: u64,
+        /// Bytes that it has.
+        capacity: u64,
+    },
+}
+
+/// A statement that moves more than in the plan.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Loss {
+    /// What people call it.
+    pub statement: String,
+    /// How many bytes more.
+    #[serde(with = "decimal")]
+    pub bytes: u128,
+}
+
+/// Every named strategy beside a plan, under the plan's residency and the cluster's capacity.
+///
+/// # Errors
+/// Pins that cannot be kept, or a defect of the planner.
+pub fn compare(
+    graph: &BoundGraph,
+    cluster: &Cluster,
+    plan: &Plan,
+) -> Result<Vec<Compared>, PlanError> {
+    let roles = Roles::of(graph);
+    let mut search = Search::new(graph, cluster.devices(), plan.residency)?;
+    let mut evaluator = Evaluator::default();
+    let own = evaluator.moved(graph, &plan.nodes);
+    let mut of = |strategy: Strategy| -> Result<Compared, PlanError> {
+        let keeps = |node, d: &[u32]| strategy.keeps(graph, &roles, node, d);
+        let outcome = match search.kept(&keeps) {
+            None => Outcome::Nowhere {
+                statement: largest(graph),
+                devices: cluster.devices(),
+            },
+            Some(found) => match full(graph, cluster, plan, found.nodes.clone())? {
+                Some(memory) => memory,
+                None => {
+                    let moved = evaluator.moved(graph, &found.nodes);
+                    let more = graph.ids().zip(moved.iter().zip(&own));
+                    let more = more.map(|((_, vertex), (m, o))| (m.saturating_sub(*o), vertex));
+                    let most = more.max_by_key(|(bytes, _)| *bytes);
+                    let split = |(id, _): &(NodeId, _)| {
+                        let join = found.nodes[id.at()].join.as_ref();
+                        join.is_some_and(|j| keeps(*id, &j.parts))
+                    };
+                    Outcome::Feasible {
+                        moved: moved.iter().sum(),
+                        follow: graph.ids().filter(split).count(),
+                        loses: most.filter(|m| m.0 > 0).map(|(bytes, vertex)| Loss {
+                            statement: vertex.name.to_string(),
+                            bytes,
+                        }),
+                    }
+                }
+            },
+        };
+        Ok(Compared { strategy, outcome })
+    };
+    Strategy::ALL.into_iter().map(&mut of).collect()
+}
+
+/// The statement with the largest iteration space.
+fn largest(graph: &BoundGraph) -> String {
+    let work = |id: NodeId| {
+        graph
+            .label_extents(id)
+            .iter()
+            .map(|&b| b as u128)
+            .product::<u128>()
+    };
+    let vertices = graph.ids().filter(|(_, v)| v.einsum().is_some());
+    let most = vertices.max_by_key(|(id, _)| work(*id));
+    most.map_or(String::new(), |(_, vertex)| vertex.name.to_string())
+}
+
+/// The device that needs more than it has.
+fn full(
+    graph: &BoundGraph,
+    cluster: &Cluster,
+    plan: &Plan,
+    nodes: Vec<NodePlan>,
+) -> Result<Option<Outcome>, PlanError> {
+    let named = Plan {
+        nodes,
+        ..plan.clone()
+    };
+    let tasks = lower(graph, &named).map_err(|e| PlanError::Rule(e.into()))?;
+    let capacity = cluster.capacity();
+    let over = (0..)
+        .zip(&tasks.arenas)
+        .find(|(_, bytes)| **bytes > capacity);
+    Ok(over.map(|(device, &bytes)| Outcome::Memory {
+        device,
+        bytes,
+        capacity,
+    }))
+}
+
+/// `moves 3.00 KiB; followed by 4 statements; `y` moves 1.50 KiB more`, or `infeasible: …`.
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::Feasible {
+                moved,
+                follow,
+                loses,
+            } => {
+                let plural = if *follow == 1 { "" } else { "s" };
+                write!(
+                    f,
+                    "moves {}; followed by {follow} statement{plural}",
+                    size(*moved)
+                )?;
+                match loses {
+                    Some(l) => write!(f, "; `{}` moves {} more", l.statement, size(l.bytes)),
+                    None => Ok(()),
+                }
+            }
+            Outcome::Nowhere { statement, devices } => write!(
+                f,
+                "infeasible: no statement can be split so in {devices}, not even `{statement}`"
+            ),
+            Outcome::Memory {
+                device,
+                bytes,
+                capacity,
+            } => write!(
+                f,
+                "infeasible: device {device} needs {}, more than its {}",
+                size((*bytes).into()),
+                size((*capacity).into())
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::graph::EinGraph;
+    use crate::plan::planner::named;
+    use crate::plan::samples::{Sample, ffn, matmul, records, transformer};
+    use crate::plan::{Explain, PlanOptions, Residency, plan};
+
+    fn planned(graph: &BoundGraph, devices: u32, residency: Residency) -> Plan {
+        let options = PlanOptions {
+            residency,
+            ..PlanOptions::default()
+        };
+        plan(graph, &Cluster::cpus(devices), &options).unwrap()
+    }
+
+    /// The strategy that the cheapest plan follows, and what each of its statements does.
+    fn found(graph: &BoundGraph, devices: u32) -> (Option<Strategy>, Vec<String>) {
+        let plan = planned(graph, devices, Residency::AsNeeded);
+        let explain = Explain::new(graph, &plan).unwrap();
+        let words = explain
+            .rows
+            .into_iter()
+            .map(|r| format!("{}: {}", r.name, r.words));
+        (explain.follows, words.collect())
+    }
+
+    fn chain(extents: [i64; 5]) -> BoundGraph {
+        let mut g = Sample::default();
+        let [a, b, c, d, e] = extents;
+        let w = g.data("w", &[a, b]);
+        let (x, y, z) = (
+            g.data("x", &[b, c]),
+            g.data("y", &[c, d]),
+            g.data("z", &[d, e]),
+        );
+        let p = g.einsum("p", "ab,bc->ac", &[w, x]);
+        let q = g.einsum("q", "ac,cd->ad", &[p, y]);
+        let r = g.einsum("r", "ad,de->ae", &[q, z]);
+        g.finish(r)
+    }
+
+    fn convolution(n: i64) -> BoundGraph {
+        let source = "fn f<dim N, dim C, dim H, dim O>(x: f32[N, C, H, H], #[weight] w: f32[O, C, 3, 3])
+            -> f32[N, O, H - 2, H - 2] where H >= 3
+        {
+            let y[n, o, i in H - 2, j in H - 2] = sum[c, u, v] x[n, c, i + u, j + v] * w[o, c, u, v];
+            let z[n, o, i, j] = max(y[n, o, i, j], 0.0);
+            z
+        }";
+        let graph = EinGraph::from_text(source, "f", &BTreeMap::new()).unwrap();
+        let dims = [("N", n), ("C", 3), ("H", 18), ("O", 4)];
+        graph
+            .bind(&dims.map(|(d, v)| (d.into(), v)).into())
+            .unwrap()
+    }
+
+    #[test]
+    fn no_named_strategy_moves_less() {
+        let corpus = [
+            matmul(64, 64, 64),
+            matmul(256, 4, 64),
+            matmul(4, 512, 4),
+            chain([64, 16, 64, 16, 64]),
+            chain([100, 3, 50, 7, 30]),
+            ffn(1, 64, 256),
+            ffn(64, 16, 16),
+            transformer(1, [1, 64, 8, 8, 256]),
+            transformer(2, [8, 16, 4, 4, 64]),
+            transformer(1, [1, 1, 4, 8, 128]),
+            records(2, 16, 4),
+            convolution(1),
+            convolution(4),
+        ];
+        for graph in &corpus {
+            for devices in [2, 3, 4, 8, 16, 64] {
+                for residency in [Residency::AsNeeded, Residency::Sharded] {
+                    let options = PlanOptions {
+                        residency,
+                        ..PlanOptions::default()
+                    };
+                    let plan = planned(graph, devices, residency);
+                    for strategy in Strategy::ALL {
+                        let named = named(graph, devices, &options, strategy).unwrap();
+                        let moved = named.map_or(u128::MAX, |named| named.moved_bytes);
+                        assert!(plan.moved_bytes <= moved, "{strategy} on {devices}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// One token: gathering it and reducing two results per layer beats moving weights or keys.
+    #[test]
+    fn one_token_is_tensor_parallel_with_one_reduction_per_half_block() {
+        let (follows, words) = found(&transformer(2, [1, 1, 4, 8, 128]), 4);
+        assert_eq!(follows, Some(Strategy::Tensor));
+        let count = |text: &str| words.iter().filter(|w| w.contains(text)).count();
+        assert_eq!(count("then reduce"), 2 * 2, "{words:#?}");
+        assert_eq!(count("q: column-parallel"), 2, "{words:#?}");
+        assert_eq!(count("u: column-parallel"), 2, "{words:#?}");
+        assert_eq!(
+            count("t: row-parallel, then reduce-scatter"),
+            2,
+            "{words:#?}"
+        );
+    }
+
+    /// One long sequence and kept weights: heads in attention, the sequence elsewhere. Changing the
+    /// layout of q, k and v moves 3(p − 1)/p of x; up to 3 devices, gathering x moves no more: p − 1.
+    #[test]
+    fn one_long_sequence_changes_between_sequence_and_heads() {
+        for devices in [4, 8] {
+            let (follows, words) = found(&transformer(2, [1, 64, 8, 8, 256]), devices);
+            assert_eq!(follows, Some(Strategy::Heads), "{words:#?}");
+            assert!(words.iter().any(|w| w.starts_with("c: head-parallel")));
+            assert!(words.iter().any(|w| w.starts_with("u: sequence-parallel")));
+        }
+    }
+
+    /// At least as many examples as devices: nothing moves.
+    #[test]
+    fn a_large_batch_is_data_parallel() {
+        for devices in [2, 4, 8] {
+            let graph = transformer(2, [8, 16, 4, 4, 64]);
+            assert_eq!(found(&graph, devices).0, Some(Strategy::Data));
+            assert_eq!(planned(&graph, devices, Residency::AsNeeded).moved_bytes, 0);
+        }
+    }
+
+    /// Extents that are alike, and a number of devices with a cube root: all three are split; a
+    /// short reduced extent: two are.
+    #[test]
+    fn matrix_products_are_split_in_three_dimensions_or_two() {
+        assert_eq!(found(&matmul(64, 64, 64), 8).0, Some(Strategy::Grid3));
+        assert_eq!(found(&matmul(64, 64, 64), 64).0, Some(Strategy::Grid3));
+        assert_eq!(found(&matmul(64, 4, 64), 4).0, Some(Strategy::Grid2));
+    }
+
+    #[test]
+    fn what_is_infeasible_says_why() {
+        let graph = ffn(1, 64, 256);
+        let plan = planned(&graph, 4, Residency::AsNeeded);
+        let of = |cluster: &Cluster, strategy| {
+            let all = compare(&graph, cluster, &plan).unwrap();
+            all.into_iter()
+                .find(|c| c.strategy == strategy)
+                .unwrap()
+                .outcome
+        };
+        let roomy = Cluster::cpus(4);
+        assert_eq!(
+            of(&roomy, Strategy::Data).to_string(),
+            "infeasible: no statement can be split so in 4, not even `y`"
+        );
+        let Outcome::Feasible { moved, follow, .. } = of(&roomy, Strategy::Tensor) else {
+            panic!("tensor-parallel is feasible");
+        };
+        assert_eq!((moved, follow), (plan.moved_bytes, 3));
+        let small = Cluster::cpus(4).with_capacity(1 << 10);
+        let Outcome::Memory {
+            bytes, capacity, ..
+        } = of(&small, Strategy::Tensor)
+        else {
+            panic!("weights do not fit");
+        };
+        assert!(bytes > capacity && capacity == 1 << 10);
+    }
+
+    #[test]
+    fn tables_and_files_show_strategies() {
+        let graph = ffn(1, 64, 256);
+        let plan = planned(&graph, 4, Residency::AsNeeded);
+        let explain = Explain::new(&graph, &plan).unwrap();
+        let explain = explain.beside(&graph, &Cluster::cpus(4), &plan).unwrap();
+        let text = explain.to_string();
+        assert!(text.lines().all(|l| l.chars().count() <= 120));
+        let lines: Vec<&str> = text.lines().filter(|l| l.starts_with("strategy")).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r"
+        strategy tensor: moves 1.50 KiB; followed by 3 statements
+        strategy data: infeasible: no statement can be split so in 4, not even `y`
+        strategy sequence: infeasible: no statement can be split so in 4, not even `y`
+        strategy heads: infeasible: no statement can be split so in 4, not even `y`
+        strategy 2-D: infeasible: no statement can be split so in 4, not even `y`
+        strategy 3-D: infeasible: no statement can be split so in 4, not even `y`
+        ");
+        let json = serde_json::to_value(&explain).unwrap();
+        assert_eq!(json["follows"], "tensor");
+        assert_eq!(json["moved"], "1536");
+        assert_eq!(json["rows"][0]["words"], "column-parallel; gathers x");
+        assert_eq!(json["strategies"][0]["outcome"], "feasible");
+        assert_eq!(json["certificate"]["wider"]["bound"], "1536");
+    }
+}
