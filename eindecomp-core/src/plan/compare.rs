@@ -205,7 +205,7 @@ mod tests {
     /// The strategy that the cheapest plan follows, and what each of its statements does.
     fn found(graph: &BoundGraph, devices: u32) -> (Option<Strategy>, Vec<String>) {
         let plan = planned(graph, devices, Residency::AsNeeded);
-        let explain = Explain::new(graph, &plan).unwrap();
+        let explain = Explain::new(graph, &plan, &lower(graph, &plan).unwrap()).unwrap();
         let words = explain
             .rows
             .into_iter()
@@ -359,7 +359,7 @@ mod tests {
     fn tables_and_files_show_strategies() {
         let graph = ffn(1, 64, 256);
         let plan = planned(&graph, 4, Residency::AsNeeded);
-        let explain = Explain::new(&graph, &plan).unwrap();
+        let explain = Explain::new(&graph, &plan, &lower(&graph, &plan).unwrap()).unwrap();
         let explain = explain.beside(&graph, &Cluster::cpus(4), &plan).unwrap();
         let text = explain.to_string();
         assert!(text.lines().all(|l| l.chars().count() <= 120));

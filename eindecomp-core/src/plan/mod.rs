@@ -2,8 +2,9 @@
 //!
 //! Files: `layout` (boxes, tiles), `cluster`, `partition` (viable partition vectors), `cost/`
 //! (cost models), `search/` (exact, linearized, exhaustive), `place` (placement), `verify`,
-//! `explain`, `strategy` (names in words), `timed` (plans by time), `options`, `cache` (keys and entries). Without the feature
-//! `planner` plans are read, verified and lowered, but not made.
+//! `explain`, `strategy` (names in words), `compare` (named strategies beside a plan), `timed` (plans
+//! by time), `options`, `cache` (keys and entries). Without the feature `planner` plans are read,
+//! verified and lowered, but not made.
 
 pub mod cache;
 pub mod cluster;
