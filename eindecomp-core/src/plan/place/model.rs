@@ -28,6 +28,9 @@ use crate::plan::{NodePlan, Residency};
 /// A predicate that keeps some partition vectors of a join; where it keeps none, all stay.
 pub(crate) type Keep<'a> = &'a dyn Fn(NodeId, &[u32]) -> bool;
 
+/// The label of a space that cuts each axis of a tensor; `None`: the space is the tensor's.
+type Cuts = Option<Rc<Vec<Option<usize>>>>;
+
 /// A variable.
 pub(super) struct Variable {
     /// The vertex, if it is a join.
@@ -38,12 +41,11 @@ pub(super) struct Variable {
     pub ties: Rc<Vec<u64>>,
 }
 
-/// Where a tensor is found: a variable, and the label of its space that cuts each axis (`None`:
-/// the space is the tensor's).
+/// Where a tensor is found: a variable, and how its space cuts the tensor.
 #[derive(Clone)]
 struct Source {
     variable: VarId,
-    cuts: Option<Rc<Vec<Option<usize>>>>,
+    cuts: Cuts,
 }
 
 /// Bytes that the needs of one variable lack beyond what another one has.
@@ -59,8 +61,8 @@ pub(super) struct Seen {
     pub kind: Kind,
     /// Per label of the need's space: does it matter?
     pub need: Vec<bool>,
-    /// The label of the have's space that cuts each axis; `None`: the space is the tensor's.
-    pub have: Option<Rc<Vec<Option<usize>>>>,
+    /// How the have's space cuts the tensor.
+    pub have: Cuts,
 }
 
 /// What a plan's entry is read from.
@@ -104,6 +106,7 @@ impl Model {
             owners: HashMap::new(),
             replicas: HashMap::new(),
             ties: HashMap::new(),
+            equal: HashMap::new(),
             sources: Vec::new(),
             model: Model {
                 devices,
@@ -245,11 +248,13 @@ struct Build<'a> {
     graph: &'a BoundGraph,
     residency: Residency,
     readers: Vec<usize>,
-    numbers: HashMap<(Kind, Option<Rc<Vec<Option<usize>>>>), usize>,
+    numbers: HashMap<(Kind, Cuts), usize>,
     joins: HashMap<Room, Option<Rc<List<Vector>>>>,
     owners: HashMap<Vec<usize>, Rc<List<Vector>>>,
     replicas: HashMap<(usize, Vec<usize>), Rc<List<Vector>>>,
     ties: HashMap<TieKey, Rc<Vec<u64>>>,
+    /// Equal ties are one.
+    equal: HashMap<Vec<u64>, Rc<Vec<u64>>>,
     sources: Vec<Option<Source>>,
     model: Model,
 }
@@ -261,6 +266,7 @@ impl Build<'_> {
         domain: Rc<List<Vector>>,
         ties: Rc<Vec<u64>>,
     ) -> VarId {
+        let ties = self.equal.entry(ties.to_vec()).or_insert(ties).clone();
         self.model.variables.push(Variable { join, domain, ties });
         VarId(self.model.variables.len() as u32 - 1)
     }
@@ -503,7 +509,7 @@ fn own_tiles(
     let mut seen = HashSet::new();
     let own = |v: &Vector| {
         let axes = cuts.iter().zip(&e.out).zip(shape);
-        let axes = axes.map(|((cut, labels), &extent)| {
+        let mut axes = axes.map(|((cut, labels), &extent)| {
             let Some(l) = *cut else { return true };
             let (parts, inner) = (v.parts[l], extent.checked_div(extents[l]).unwrap_or(1));
             let same = |k| {
@@ -513,7 +519,7 @@ fn own_tiles(
             labels[1..].iter().all(|m| v.parts[m.at()] == 1)
                 && (labels.len() == 1 || (0..parts).all(same))
         });
-        v.parts[outputs..].iter().all(|&d| d == 1) && axes.fold(true, |all, one| all && one)
+        v.parts[outputs..].iter().all(|&d| d == 1) && axes.all(|own| own)
     };
     let all = domain.all.iter();
     all.filter(|v| seen.insert(v.parts.clone()))

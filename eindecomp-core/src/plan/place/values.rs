@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::kind::{Kind, classes};
 use super::model::Model;
@@ -141,9 +142,14 @@ impl<T: Value> Tables<T> {
     /// The problem over these values of every variable.
     pub fn problem(&mut self, model: &Model, domains: &[Rc<List<T>>]) -> Problem {
         let mut problem = Problem::new();
-        for (v, domain) in domains.iter().enumerate() {
-            let tie = |x: &T| model.tie(VarId(v as u32), x.vector());
-            problem.add_variable(domain.all.iter().map(tie).collect::<Vec<_>>());
+        let mut costs = HashMap::new();
+        for ((v, domain), variable) in domains.iter().enumerate().zip(&model.variables) {
+            let key = (Rc::as_ptr(&variable.ties), variable.domain.id, domain.id);
+            let ties = costs.entry(key).or_insert_with(|| {
+                let tie = |x: &T| model.tie(VarId(v as u32), x.vector());
+                domain.all.iter().map(tie).collect::<Arc<[u64]>>()
+            });
+            problem.add_variable(ties.clone());
         }
         let mut pairs: HashMap<(usize, usize, usize), PairTable> = HashMap::new();
         for e in &model.edges {
