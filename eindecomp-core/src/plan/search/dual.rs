@@ -256,9 +256,10 @@ impl<'a> Passes<'a> {
         chosen
     }
 
-    /// Costs with prices of every value, given the values of the others.
-    pub fn prices_of(&self, v: VarId) -> &[f64] {
-        &self.own[v.at()]
+    /// What the prices ask of a value.
+    pub fn asked(&self, v: VarId, x: u32) -> f64 {
+        let own = self.problem.costs(v)[x as usize] as f64;
+        self.own[v.at()][x as usize] - own.min(self.cap)
     }
 
     /// What was moved and asked, in integers.

@@ -59,7 +59,7 @@ pub(super) fn split(problem: &Problem, budget: Budget, progress: &dyn Progress) 
         !stopped
     });
     let mut local = Local::new(problem, state.decode());
-    local.descend(false, &mut |_| true);
+    local.descend(false, problem.ids());
     let mut solution = solution(problem, &state, local.chosen);
     solution.stopped = stopped;
     Found { solution, work }

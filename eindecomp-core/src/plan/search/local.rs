@@ -1,7 +1,7 @@
 //! Local search from an assignment: repair where limits are passed, then moves of one variable and
 //! of two neighbours, each within the limits.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::ops::Range;
 
 use super::INFEASIBLE;
@@ -11,24 +11,30 @@ use super::slack::Slack;
 
 /// What a variable's value has a part in using.
 #[derive(Clone, Copy)]
-enum Use<'a> {
+pub(super) enum Use<'a> {
     Own(&'a [u64]),
     Pair(Edge<'a>),
 }
 
 /// An assignment that is being improved.
 pub(super) struct Local<'a> {
-    problem: &'a Problem,
-    around: Vec<Vec<Edge<'a>>>,
-    uses: Vec<Vec<(Range<u32>, Use<'a>)>>,
-    slack: Slack,
+    pub(super) problem: &'a Problem,
+    pub(super) around: Vec<Vec<Edge<'a>>>,
+    pub(super) uses: Vec<Vec<(Range<u32>, Use<'a>)>>,
+    pub(super) slack: Slack,
     pub chosen: Vec<u32>,
+    /// The cost, limits aside.
+    pub total: u128,
+    /// Every change since it was last emptied: a variable and its value before.
+    pub(super) trail: Vec<(VarId, u32)>,
+    /// Per block of positions: the variables that use something there.
+    pub(super) users: Vec<Vec<u32>>,
     /// Entries looked at.
     pub work: u64,
 }
 
 /// A feasible entry before any cost.
-fn price(cost: u64) -> u128 {
+pub(super) fn price(cost: u64) -> u128 {
     match cost {
         INFEASIBLE => 1 << 100,
         cost => cost.into(),
@@ -43,6 +49,9 @@ impl<'a> Local<'a> {
             uses: vec![Vec::new(); chosen.len()],
             slack: Slack::new(&[]),
             chosen: Vec::new(),
+            total: 0,
+            trail: Vec::new(),
+            users: vec![Vec::new(); problem.limits().len() / BLOCK + 1],
             work: 0,
         };
         for e in problem.edges() {
@@ -63,6 +72,13 @@ impl<'a> Local<'a> {
                 }
             }
         }
+        for v in problem.ids() {
+            for (positions, _) in &local.uses[v.at()] {
+                let first = positions.start as usize / BLOCK;
+                let blocks = first..(positions.end as usize - 1) / BLOCK + 1;
+                local.users[blocks].iter_mut().for_each(|u| u.push(v.0));
+            }
+        }
         local.set(chosen);
         local
     }
@@ -71,6 +87,11 @@ impl<'a> Local<'a> {
     pub fn set(&mut self, chosen: Vec<u32>) {
         self.slack = Slack::new(self.problem.limits());
         self.chosen = chosen;
+        self.trail.clear();
+        let own = |v: VarId| self.problem.costs(v)[self.chosen[v.at()] as usize];
+        let pairs = self.problem.edges();
+        let pairs = pairs.map(|e| self.entry(&e, e.from, self.chosen[e.from.at()]));
+        self.total = self.problem.ids().map(own).chain(pairs).map(price).sum();
         for v in self.problem.ids() {
             for (positions, used) in &self.uses[v.at()] {
                 let amount = match used {
@@ -83,32 +104,19 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// The cost, limits aside.
-    pub fn cost(&self) -> u128 {
-        let own = self
-            .problem
-            .ids()
-            .map(|v| self.problem.costs(v)[self.chosen[v.at()] as usize]);
-        let pairs = self
-            .problem
-            .edges()
-            .map(|e| self.entry(&e, e.from, self.chosen[e.from.at()]));
-        own.chain(pairs).map(u128::from).sum()
-    }
-
-    fn entry(&self, e: &Edge, v: VarId, x: u32) -> u64 {
+    pub(super) fn entry(&self, e: &Edge, v: VarId, x: u32) -> u64 {
         match e.from == v {
             true => e.cost(x, self.chosen[e.to.at()]),
             false => e.cost(self.chosen[e.from.at()], x),
         }
     }
 
-    /// Per value: its cost given the others, edges to `but` left out.
-    fn costs(&mut self, v: VarId, but: Option<VarId>) -> Vec<u128> {
+    /// Per value: its cost given the others, edges to those of `but` left out.
+    pub(super) fn costs(&mut self, v: VarId, but: &dyn Fn(VarId) -> bool) -> Vec<u128> {
         let mut costs: Vec<u128> = self.problem.costs(v).iter().map(|&c| price(c)).collect();
         for e in &self.around[v.at()] {
             let other = if e.from == v { e.to } else { e.from };
-            if Some(other) == but {
+            if but(other) {
                 continue;
             }
             for (x, cost) in costs.iter_mut().enumerate() {
@@ -131,13 +139,34 @@ impl<'a> Local<'a> {
         })
     }
 
-    fn put(&mut self, v: VarId, x: u32) {
+    pub(super) fn put(&mut self, v: VarId, x: u32) {
         let changes: Vec<(Range<u32>, i128)> =
             self.more(v, x).map(|(r, m)| (r.clone(), m)).collect();
         for (positions, more) in changes {
             self.slack.take(&positions, more);
         }
+        let own = self.chosen[v.at()];
+        let costs = self.problem.costs(v);
+        for (x, sign) in [(own, false), (x, true)] {
+            let pairs = self.around[v.at()].iter().map(|e| self.entry(e, v, x));
+            let all: u128 = pairs.chain([costs[x as usize]]).map(price).sum();
+            self.total = if sign {
+                self.total + all
+            } else {
+                self.total - all
+            };
+        }
+        self.work += 2 * self.around[v.at()].len() as u64;
+        self.trail.push((v, own));
         self.chosen[v.at()] = x;
+    }
+
+    /// Takes back every change of the trail.
+    pub(super) fn undo(&mut self) {
+        for (v, x) in std::mem::take(&mut self.trail).into_iter().rev() {
+            self.put(v, x);
+        }
+        self.trail.clear();
     }
 
     /// Takes the values, unless that passes a limit which was kept.
@@ -171,14 +200,6 @@ impl<'a> Local<'a> {
     /// Changes values until the limits are kept, those first that cost least per unit freed where
     /// too much is used; `asked` is the price of a value elsewhere. Gives up where nothing helps.
     pub fn repair(&mut self, asked: &dyn Fn(VarId, u32) -> f64) -> bool {
-        let mut users: Vec<Vec<u32>> = vec![Vec::new(); self.problem.limits().len() / BLOCK + 1];
-        for v in self.problem.ids() {
-            for (positions, _) in &self.uses[v.at()] {
-                let first = positions.start as usize / BLOCK;
-                let blocks = first..(positions.end as usize - 1) / BLOCK + 1;
-                users[blocks].iter_mut().for_each(|u| u.push(v.0));
-            }
-        }
         let mut rounds = 0;
         loop {
             let (t, slack) = self.slack.tightest();
@@ -190,7 +211,11 @@ impl<'a> Local<'a> {
                 return false;
             }
             let mut options: Vec<(f64, VarId, u32)> = Vec::new();
-            for v in users[t as usize / BLOCK].clone().into_iter().map(VarId) {
+            for v in self.users[t as usize / BLOCK]
+                .clone()
+                .into_iter()
+                .map(VarId)
+            {
                 let uses = |r: &Range<u32>| r.contains(&t);
                 if !self.uses[v.at()].iter().any(|(r, _)| uses(r)) {
                     continue;
@@ -206,7 +231,7 @@ impl<'a> Local<'a> {
                 if freeing.is_empty() {
                     continue;
                 }
-                let costs = self.costs(v, None);
+                let costs = self.costs(v, &|_| false);
                 let own = self.chosen[v.at()];
                 let worth = |x: u32| costs[x as usize] as f64 + asked(v, x);
                 for (x, freed) in freeing {
@@ -246,32 +271,30 @@ impl<'a> Local<'a> {
         }
     }
 
-    /// Moves of one variable, then of two neighbours, until none improves; false if `go_on` ended
-    /// it.
-    pub fn descend(&mut self, pairs: bool, go_on: &mut dyn FnMut(u64) -> bool) -> bool {
-        let n = self.problem.variables();
-        let mut queue: VecDeque<VarId> = self.problem.ids().collect();
-        let mut queued = vec![true; n];
+    /// Moves of one variable, then of two neighbours, until none improves, from those of `first`
+    /// on.
+    pub fn descend(&mut self, pairs: bool, first: impl IntoIterator<Item = VarId>) {
+        let mut queue: VecDeque<VarId> = first.into_iter().collect();
+        let mut queued: HashSet<VarId> = queue.iter().copied().collect();
         while let Some(v) = queue.pop_front() {
-            queued[v.at()] = false;
-            if !go_on(self.work) {
-                return false;
+            queued.remove(&v);
+            if self.problem.domain(v) == 1 {
+                continue;
             }
             let moved = self.move_one(v) || (pairs && self.move_two(v));
             if moved {
                 let near = self.around[v.at()].iter().flat_map(|e| [e.from, e.to]);
                 for u in near.chain([v]) {
-                    if !std::mem::replace(&mut queued[u.at()], true) {
+                    if queued.insert(u) {
                         queue.push_back(u);
                     }
                 }
             }
         }
-        true
     }
 
     fn move_one(&mut self, v: VarId) -> bool {
-        let costs = self.costs(v, None);
+        let costs = self.costs(v, &|_| false);
         let own = costs[self.chosen[v.at()] as usize];
         let mut better: Vec<u32> = (0..costs.len() as u32)
             .filter(|&x| costs[x as usize] < own)
@@ -287,7 +310,7 @@ impl<'a> Local<'a> {
             .collect();
         near.sort_unstable();
         near.dedup();
-        let mine = self.costs(v, None);
+        let mine = self.costs(v, &|_| false);
         for u in near {
             let (a, b) = (self.problem.domain(v), self.problem.domain(u));
             if a * b > PAIRS {
@@ -299,7 +322,7 @@ impl<'a> Local<'a> {
                 .copied()
                 .collect();
             let own = self.chosen[v.at()];
-            let theirs = self.costs(u, Some(v));
+            let theirs = self.costs(u, &|w| w == v);
             let y = self.chosen[u.at()];
             let between = |x: u32, y: u32| -> u128 {
                 let cost = |e: &Edge| match e.from == v {
@@ -335,6 +358,6 @@ impl<'a> Local<'a> {
 }
 
 /// Positions that share a list of users.
-const BLOCK: usize = 64;
+pub(super) const BLOCK: usize = 64;
 /// Most pairs of values that are tried of two neighbours.
 const PAIRS: usize = 1 << 14;

@@ -3,7 +3,7 @@
 //! Files: `problem` (what is solved), `limits` (usage over time), `tables` (hash-consed cost
 //! tables), `maps` (classes of values), `kernel` (the min-plus product), `elimination`, `exact`
 //! (elimination as a search), `marginals`; beyond its width or with limits that bind: `relaxed`,
-//! with `dual` (message passing, prices), `survivors` (values that may still be cheaper), `local` (search around an incumbent) and `slack` (what is
+//! with `dual` (message passing, prices), `survivors` (values that may still be cheaper), `local` and `trees` (search around an incumbent) and `slack` (what is
 //! left of the limits); `exhaustive`, `linearized` (the paper's longest-path dynamic programming);
 //! `check` (costs and bounds once more, independently), `progress`.
 
@@ -25,6 +25,7 @@ mod relaxed;
 mod slack;
 mod survivors;
 mod tables;
+mod trees;
 
 pub use dual::Dual;
 pub use exact::Budget;

@@ -53,7 +53,7 @@ impl Relaxed<'_> {
     fn run(&mut self, exact: bool) {
         let limits: Vec<f64> = self.problem.limits().iter().map(|&l| l as f64).collect();
         let mut local = Local::new(self.problem, self.best.assignment.clone());
-        let mut passes = Passes::new(self.problem, local.cost() as f64 * 16.0);
+        let mut passes = Passes::new(self.problem, local.total as f64 * 16.0);
         // beyond the bound by how much the prices aim, as a share of it
         let (mut aim, mut since) = (0.1f64, 0);
         // the prices of the best bound, and the mean of what is used beyond the limits
@@ -168,17 +168,25 @@ impl Relaxed<'_> {
     }
 
     fn improve(&mut self, local: &mut Local, assignment: Vec<u32>, passes: &Passes) {
-        local.set(assignment);
         let from = local.work;
-        let costs = |v: VarId| self.problem.costs(v);
-        let asked = |v: VarId, x: u32| {
-            let with = passes.prices_of(v)[x as usize];
-            with - costs(v)[x as usize] as f64
-        };
+        local.set(assignment);
+        let asked = |v: VarId, x: u32| passes.asked(v, x);
         if local.repair(&asked) {
-            local.descend(true, &mut |_| true);
+            local.descend(true, self.problem.ids());
+            self.keep(local);
+        }
+        if self.best.is_feasible() {
+            if local.chosen != self.best.assignment {
+                local.set(self.best.assignment.clone());
+            }
+            let until = local.work + REARRANGED * passes.work;
+            local.rearrange(&asked, until);
+            self.keep(local);
         }
         self.work += local.work - from;
+    }
+
+    fn keep(&mut self, local: &Local) {
         let cost = self.problem.cost(&local.chosen);
         if cost < self.best.cost {
             self.best.cost = cost;
@@ -186,6 +194,9 @@ impl Relaxed<'_> {
         }
     }
 }
+
+/// Entries looked at in each step by rearranging trees, in passes of messages.
+const REARRANGED: u64 = 4;
 
 /// The problem without limits, costs times a power of two plus the prices of what is used (rounded
 /// down); and that power and what the limits are worth (rounded up).
