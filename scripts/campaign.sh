@@ -42,7 +42,7 @@ for name in "$@"; do
         runtime) campaign runtime 20000 --test runtime ;;
         strings) campaign strings 5000 --test einsum_strings ;;
         parse) campaign parse 100000 --test bad_input edited_texts ;;
-        search) campaign search 10000 --package eindecomp-core --lib -- exact_is_exhaustive searches_agree ;;
+        search) campaign search 10000 --package eindecomp-core --lib -- exact_is_exhaustive searches_agree marginals_ limits_over_time ;;
         cache) campaign cache 1000000000 --test bad_input flipped_bits ;;
         programs) campaign programs 10000 --test programs ;;
         fuzz)
