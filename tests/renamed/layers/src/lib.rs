@@ -65,12 +65,41 @@ pub mod blocks {
             y
         }
 
+        /// Writes columns into a cache.
+        pub fn push<dim B, dim S, dim C>(x: f32[B, S], pos: i64, #[state] cache: f32[B, C]) -> f32[B, C] {
+            cache[b, pos + s] = x[b, s];
+            cache
+        }
+
+        /// The largest element of each row, by a function of this crate.
+        #[kernel = crate::kernels::largest]
+        pub extern fn largest<dim B, dim N>(x: f32[B, N]) -> f32[B] splits(B);
+
         /// Two results.
         pub fn parts<dim N>(x: f32[2 * N]) -> (f32[N], f32[N]) {
             let even[n in N] = x[2 * n];
             let odd[n in N] = x[2 * n + 1];
             (even, odd)
         }
+    }
+}
+
+/// What blocks call.
+pub mod kernels {
+    use ::std::prelude::rust_2024::*;
+
+    /// The largest element of each row.
+    ///
+    /// # Errors
+    /// Arguments of other dtypes than declared.
+    pub fn largest(call: &mut ::ed::kernel::Call<'_>) -> ::ed::kernel::KernelResult {
+        let x = call.input::<f32>(0)?;
+        let largest = |row: &[f32]| row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let rows: Vec<f32> = x.elements.chunks(x.shape[1]).map(largest).collect();
+        if let Some(out) = call.output::<f32>(0)? {
+            out.elements.copy_from_slice(&rows);
+        }
+        Ok(())
     }
 }
 

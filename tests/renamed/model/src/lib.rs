@@ -47,6 +47,13 @@ ed::ein! {
         y
     }
 
+    /// A cache that a block of the other crate stores into, and a kernel of it.
+    pub fn decode<dim B, dim C>(x: f32[B, 1], pos: i64, #[state] cache: f32[B, C]) -> (f32[B], f32[B, C]) {
+        let kept: f32[B, C] = layers::push(x, pos, cache);
+        let top: f32[B] = layers::largest(kept);
+        (top, kept)
+    }
+
     /// Two results, and solving `2·N`.
     pub fn paired<dim M>(x: f32[4 * M]) -> f32[2 * M] {
         let (a, b): (f32[2 * M], f32[2 * M]) = layers::parts(x);

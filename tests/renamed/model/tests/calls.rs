@@ -4,7 +4,7 @@ use ed::ndarray::{Array1, Array2, arr1, arr2};
 use ed::{Cluster, EinGraph, Graph, Session};
 use renamed_layers::again::Affine;
 use renamed_layers::blocks::{Linear, linear};
-use renamed_model::{model, paired, split};
+use renamed_model::{decode, model, paired, split};
 
 /// `model` written as one program.
 const TWIN: &str = "
@@ -112,4 +112,30 @@ fn handles_of_two_crates() {
     };
     g.output("y", linear(x, l));
     assert_eq!(g.finish().unwrap().outputs().len(), 1);
+}
+
+#[test]
+fn a_state_and_a_kernel_go_through_calls_of_another_crate() {
+    for devices in [1, 2, 3, 4, 8] {
+        let dims = decode::Dims { b: 4, c: 5 };
+        let mut decoder = session(devices).compile(decode::graph(), dims).unwrap();
+        let mut cache = Array2::<f32>::zeros((4, 5));
+        for pos in 0..5usize {
+            let x = Array2::from_shape_fn((4, 1), |(b, _)| ((b * 3 + pos * 5) % 7) as f32 - 2.0);
+            cache.column_mut(pos).assign(&x.column(0));
+            let inputs = decode::Inputs {
+                x,
+                pos: ed::ndarray::arr0(pos as i64),
+            };
+            let got = decoder.run(inputs).unwrap();
+            assert_eq!(got.kept, cache, "{devices}");
+            let top = cache
+                .rows()
+                .into_iter()
+                .map(|r| r.fold(f32::MIN, |a, &b| a.max(b)));
+            assert_eq!(got.top, Array1::from_iter(top), "{devices}");
+            // a state of this crate's block under its own name
+            assert_eq!(decoder.state().unwrap().cache, cache);
+        }
+    }
 }
