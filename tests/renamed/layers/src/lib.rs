@@ -75,6 +75,12 @@ pub mod blocks {
         #[kernel = crate::kernels::largest]
         pub extern fn largest<dim B, dim N>(x: f32[B, N]) -> f32[B] splits(B);
 
+        /// Of this program only.
+        fn hidden<dim N>(x: f32[N]) -> f32[N] {
+            let y[n] = x[n] + 1.0;
+            y
+        }
+
         /// Two results.
         pub fn parts<dim N>(x: f32[2 * N]) -> (f32[N], f32[N]) {
             let even[n in N] = x[2 * n];
