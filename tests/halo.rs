@@ -240,7 +240,7 @@ fn the_planner_splits_space() {
     assert_eq!(plan.moved_bytes, 8 * 2 * 64 * 2 * 4);
     assert!(plan.certificate.is_optimal());
     insta::assert_snapshot!(Explain::new(&graph, &plan, &lower(&graph, &plan).expect("tasks")).expect("a table"), @r"
-    plan by placed/2 for 4 devices, weights as needed
+    plan by placed/2 for 4 devices, 2-D-parallel, weights as needed
     optimal over axis layouts with one replica layout per tensor
     optimal over one tuple per device anywhere, with such replicas
     moved 8.00 KiB per run; weights loaded once 0 B; peak memory per device 16.0 KiB
