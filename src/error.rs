@@ -90,6 +90,9 @@ pub enum Error {
     /// Settings of a session that contradict each other or the build.
     #[error(transparent)]
     Session(#[from] crate::SessionError),
+    /// Figures of this machine that cannot be had.
+    #[error("figures of this machine: {0}")]
+    Machine(#[from] crate::machine::MachineError),
     /// A graph that cannot be planned as asked.
     #[cfg(feature = "planner")]
     #[error(transparent)]

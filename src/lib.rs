@@ -13,6 +13,7 @@ mod error;
 pub mod errors;
 mod fields;
 mod handle;
+pub mod machine;
 mod message;
 mod model;
 mod planner;

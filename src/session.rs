@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use eindecomp_core::graph::{BoundGraph, EinGraph};
 use eindecomp_core::pass::Pipeline;
+use eindecomp_core::plan::cluster::ClusterError;
 use eindecomp_core::plan::rebind::rebind;
 use eindecomp_core::plan::verify::verify;
 use eindecomp_core::plan::{Algorithm, Cluster, Objective, Plan, PlanOptions, Residency};
@@ -18,6 +19,7 @@ use eindecomp_runtime::{MemoryMode, Workers};
 use crate::Error;
 use crate::bucket::{Buckets, Policy};
 use crate::cache::{CacheMode, EmbeddedPlans, Found, PlanCache, PlanOrigin, Task, UnknownMode};
+use crate::machine;
 use crate::model::{Dims, Model, ModelGraph};
 use crate::planner::PLANNER;
 use crate::program::{Compiled, Program};
@@ -116,7 +118,7 @@ pub(crate) struct Planned {
 /// Settings of a [`Session`].
 #[derive(Clone, Debug)]
 pub struct SessionBuilder {
-    cluster: Cluster,
+    cluster: Devices,
     options: PlanOptions,
     folder: Option<PathBuf>,
     mode: Option<CacheMode>,
@@ -124,6 +126,13 @@ pub struct SessionBuilder {
     buckets: Policy,
     workers: Option<usize>,
     memory: MemoryMode,
+}
+
+#[derive(Clone, Debug)]
+enum Devices {
+    Given(Cluster),
+    /// So many on this machine.
+    Here(u32),
 }
 
 /// Settings of a session that contradict each other or the build.
@@ -136,6 +145,9 @@ pub enum SessionError {
     /// A mode that plans, in a build that cannot.
     #[error("mode `{0}` needs the planner, which this build was made without (feature `planner`)")]
     NoPlanner(CacheMode),
+    /// Devices that cannot be.
+    #[error("the cluster breaks a rule: {0}")]
+    Cluster(#[source] ClusterError),
     /// Nowhere to record plans.
     #[error("mode `record` needs a folder: give `cache_dir`, or set EINDECOMP_CACHE")]
     NoFolder,
@@ -144,7 +156,14 @@ pub enum SessionError {
 impl SessionBuilder {
     /// The devices. Default: one.
     pub fn cluster(mut self, cluster: Cluster) -> Self {
-        self.cluster = cluster;
+        self.cluster = Devices::Given(cluster);
+        self
+    }
+
+    /// So many devices of this machine, at least 1, with the figures that were measured of it and
+    /// are kept in the folder of plans ([`machine::calibrate`]).
+    pub fn this_machine(mut self, devices: u32) -> Self {
+        self.cluster = Devices::Here(devices);
         self
     }
 
@@ -215,8 +234,9 @@ impl SessionBuilder {
     /// The session.
     ///
     /// # Errors
-    /// `EINDECOMP_MODE` is no mode; a mode that this build or the lack of a folder forbids; the worker
-    /// pool could not be started.
+    /// `EINDECOMP_MODE` is no mode; a mode that this build or the lack of a folder forbids; a cluster
+    /// that breaks a rule; figures of this machine that cannot be read; the worker pool could not be
+    /// started.
     pub fn build(self) -> Result<Session, Error> {
         let threads = self.workers.or_else(|| {
             std::thread::available_parallelism()
@@ -235,9 +255,13 @@ impl SessionBuilder {
         if cache.mode == CacheMode::Record && cache.folder.is_none() {
             return Err(SessionError::NoFolder.into());
         }
+        let cluster = match self.cluster {
+            Devices::Given(cluster) => cluster,
+            Devices::Here(devices) => machine::cluster(cache.folder.as_deref(), devices)?,
+        };
+        cluster.verify().map_err(SessionError::Cluster)?;
         let workers = Arc::new(Workers::new(threads.unwrap_or(1))?);
         let SessionBuilder {
-            cluster,
             options,
             buckets,
             memory,
@@ -268,7 +292,7 @@ fn default_mode() -> Result<CacheMode, SessionError> {
 }
 
 /// `EINDECOMP_CACHE`, else `eindecomp` in the user's cache folder.
-fn default_cache_dir() -> Option<PathBuf> {
+pub(crate) fn default_cache_dir() -> Option<PathBuf> {
     let folder = |name| var(name).map(PathBuf::from);
     folder("EINDECOMP_CACHE").or_else(|| {
         let base = folder("XDG_CACHE_HOME")
@@ -282,7 +306,7 @@ impl Session {
     /// A session's settings, all at their defaults.
     pub fn builder() -> SessionBuilder {
         SessionBuilder {
-            cluster: Cluster::cpus(1),
+            cluster: Devices::Given(Cluster::cpus(1)),
             options: PlanOptions::default(),
             folder: None,
             mode: None,

@@ -1,6 +1,7 @@
 //! Runs task graphs on CPU memory domains: P devices over one pool of W workers.
 
 pub mod backend;
+mod calibrate;
 mod error;
 mod executor;
 mod storage;
@@ -9,6 +10,7 @@ mod trace;
 mod transport;
 pub mod view;
 
+pub use calibrate::calibrate;
 pub use error::RunError;
 pub use executor::{Executor, Workers};
 pub use storage::MemoryMode;

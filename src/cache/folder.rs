@@ -72,7 +72,7 @@ pub(crate) fn bytes(path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
     Ok(Some(text))
 }
 
-/// Writes an entry whole or not at all.
+/// Writes an entry, or another file that is named like one, whole or not at all.
 pub(crate) fn store(folder: &Path, hash: &str, text: &[u8]) -> io::Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     fs::create_dir_all(folder)?;
@@ -120,9 +120,9 @@ fn remove_stale(folder: &Path, now: SystemTime) {
     }
 }
 
-/// `.` + 64 hexadecimal digits + `.` … `.tmp`: nothing else in the folder is ever removed.
+/// `.` + 64 hexadecimal digits, or `machine`, + `.` … `.tmp`: nothing else in the folder is ever removed.
 fn is_temporary(name: &str) -> bool {
     let hash = name.strip_prefix('.').and_then(|n| n.strip_suffix(".tmp"));
     let hash = hash.and_then(|n| n.split_once('.')).map(|n| n.0);
-    hash.is_some_and(is_hash)
+    hash.is_some_and(|name| is_hash(name) || name == "machine")
 }

@@ -49,6 +49,19 @@ impl Calibration {
         }
     }
 
+    /// As a file's text.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("figures have string keys only") + "\n"
+    }
+
+    /// Of a file's text; they are yet to be verified.
+    ///
+    /// # Errors
+    /// Text that is no figures.
+    pub fn from_json(text: &[u8]) -> Result<Calibration, serde_json::Error> {
+        serde_json::from_slice(text)
+    }
+
     /// Do the figures describe a machine?
     ///
     /// # Errors
