@@ -72,7 +72,7 @@ pub fn compare(
     plan: &Plan,
 ) -> Result<Vec<Compared>, PlanError> {
     let roles = Roles::of(graph);
-    let mut search = Search::new(graph, cluster.devices(), plan.residency)?;
+    let mut search = Search::new(graph, cluster.hierarchy(), plan.residency)?;
     let mut evaluator = Evaluator::default();
     let own = evaluator.moved(graph, &plan.nodes);
     let mut of = |strategy: Strategy| -> Result<Compared, PlanError> {

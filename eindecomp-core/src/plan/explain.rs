@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::cluster::LinkClass;
 use super::communication::columns;
 use super::compare::{Compared, Outcome, compare};
 use super::cost::limit::vertex_limit;
@@ -81,6 +82,9 @@ pub struct Explain {
     /// Bytes that Moves copy in one run.
     #[serde(with = "super::decimal")]
     pub moved: u128,
+    /// Of these, bytes between servers.
+    #[serde(with = "super::decimal")]
+    pub network: u128,
     /// Cost of the partition vectors under the model `communication`, in elements.
     #[serde(with = "super::decimal")]
     pub elements: u128,
@@ -130,6 +134,9 @@ impl Explain {
             elements: rows.iter().map(|r| r.elements).sum(),
             limit: rows.iter().map(|r| r.limit).sum(),
             moved: rows.iter().map(|r| r.bytes).sum(),
+            network: (moves.iter())
+                .map(|t| t.of_class(plan.hierarchy, LinkClass::Network))
+                .sum(),
             rows,
             loaded: kept.map(|(n, _, r)| r.volume() as u64 * size(n)).sum(),
             peaks: tasks.arenas.clone(),
@@ -180,9 +187,17 @@ impl fmt::Display for Explain {
         writeln!(f, ", weights {weights}")?;
         writeln!(f, "{}", self.certificate.to_string().replace("; ", "\n"))?;
         let peak = self.peaks.iter().copied().max().unwrap_or(0);
+        let within = match self.hierarchy.servers {
+            1 => String::new(),
+            _ => format!(
+                ", {} within servers and {} between",
+                size(self.moved - self.network),
+                size(self.network)
+            ),
+        };
         writeln!(
             f,
-            "moved {} per run; weights loaded once {}; peak memory per device {}",
+            "moved {} per run{within}; weights loaded once {}; peak memory per device {}",
             size(self.moved),
             size(self.loaded.into()),
             size(peak.into()),

@@ -5,14 +5,13 @@ use std::sync::Arc;
 use super::cluster::ClusterError;
 use super::communication;
 use super::cost::communication::Communication;
-use super::cost::{CostModel, node_costs};
+use super::cost::CostModel;
 use super::place::{Evaluator, Placed, Search};
 use super::strategy::{Roles, Strategy};
 use super::timed::by_time;
 use super::verify::{self, structure, verify};
-use super::{Certificate, Cluster, Plan, Residency, Wider};
+use super::{Certificate, Cluster, Hierarchy, Plan, Residency, Wider};
 use crate::graph::{BoundGraph, NodeId};
-
 use crate::task::exchange::traffic;
 
 pub use super::options::{Algorithm, Objective, PlanOptions};
@@ -77,21 +76,10 @@ pub fn plan(
             residency,
             ..*options
         };
-        let plan = match options.objective {
-            Objective::Time => by_time(graph, cluster, &options)?,
-            _ => best(graph, cluster.devices(), &options)?,
-        };
-        // what moves in all does not depend on which devices share a server
-        let hierarchy = cluster.hierarchy();
-        let mut plan = Plan { hierarchy, ..plan };
-        if hierarchy.servers > 1 {
-            let traffic = traffic(graph, hierarchy, &plan.nodes).map_err(PlanError::Rule)?;
-            let costs = node_costs(graph, cluster, &plan, &plan.nodes, &traffic);
-            for (node, cost) in plan.nodes.iter_mut().zip(costs.map_err(PlanError::Rule)?) {
-                node.cost = cost;
-            }
+        match options.objective {
+            Objective::Time => by_time(graph, cluster, &options),
+            _ => best(graph, cluster.hierarchy(), &options),
         }
-        Ok(plan)
     };
     if options.residency != Residency::Auto {
         return with(options.residency);
@@ -106,16 +94,16 @@ pub fn plan(
 
 pub(super) fn best(
     graph: &BoundGraph,
-    devices: u32,
+    on: Hierarchy,
     options: &PlanOptions,
 ) -> Result<Plan, PlanError> {
     if options.objective == Objective::Communication {
-        return by_vectors(graph, devices, options, &Communication);
+        return by_vectors(graph, on, options, &Communication);
     }
-    let mut search = Search::new(graph, devices, options.residency)?;
+    let mut search = Search::new(graph, on, options.residency)?;
     let mut evaluator = Evaluator::default();
     let found = search.solve(options.algorithm)?;
-    let mut plan = evaluated(graph, devices, options, found, &mut evaluator)?;
+    let mut plan = evaluated(graph, on, options, found, &mut evaluator)?;
     let roles = Roles::of(graph);
     for strategy in Strategy::ALL {
         if plan.moved_bytes == 0 {
@@ -124,8 +112,8 @@ pub(super) fn best(
         let Some(found) = search.kept(&|node, d| strategy.keeps(graph, &roles, node, d)) else {
             continue;
         };
-        let named = evaluated(graph, devices, options, found, &mut evaluator)?;
-        if named.moved_bytes < plan.moved_bytes {
+        let named = evaluated(graph, on, options, found, &mut evaluator)?;
+        if weighted(&named) < weighted(&plan) {
             // it moves less than the search predicted, so what was proved holds for it too
             plan = Plan {
                 certificate: plan.certificate,
@@ -140,19 +128,19 @@ pub(super) fn best(
 /// bytes move.
 pub(super) fn by_vectors(
     graph: &BoundGraph,
-    devices: u32,
+    on: Hierarchy,
     options: &PlanOptions,
     model: &dyn CostModel,
 ) -> Result<Plan, PlanError> {
-    let found = communication::decompose(graph, devices, model, options.algorithm)?;
+    let found = communication::decompose(graph, on.devices(), model, options.algorithm)?;
     let vectors = &found.vectors;
     let keep = |node: NodeId, d: &[u32]| vectors[node.at()].as_deref() == Some(d);
-    let mut search = Search::new(graph, devices, options.residency)?;
+    let mut search = Search::new(graph, on, options.residency)?;
     let placed = match search.kept(&keep) {
         Some(placed) => placed,
         None => search.solve(options.algorithm)?,
     };
-    let mut plan = evaluated(graph, devices, options, placed, &mut Evaluator::default())?;
+    let mut plan = evaluated(graph, on, options, placed, &mut Evaluator::default())?;
     for (id, _) in graph.ids() {
         let cost = |d: &Vec<u32>| model.vertex(graph, id, d);
         plan.nodes[id.at()].cost = vectors[id.at()].as_ref().map_or(0, cost);
@@ -170,37 +158,51 @@ pub(super) fn by_vectors(
 /// As [`plan`].
 pub fn named(
     graph: &BoundGraph,
-    devices: u32,
+    on: impl Into<Hierarchy>,
     options: &PlanOptions,
     strategy: Strategy,
 ) -> Result<Option<Plan>, PlanError> {
+    let on = on.into();
     let roles = Roles::of(graph);
-    let mut search = Search::new(graph, devices, options.residency)?;
+    let mut search = Search::new(graph, on, options.residency)?;
     let found = search.kept(&|node, d| strategy.keeps(graph, &roles, node, d));
     found
-        .map(|found| evaluated(graph, devices, options, found, &mut Evaluator::default()))
+        .map(|found| evaluated(graph, on, options, found, &mut Evaluator::default()))
         .transpose()
+}
+
+/// Bytes that a plan by `placed` moves, those between servers times their weight.
+fn weighted(plan: &Plan) -> u128 {
+    plan.nodes.iter().map(|n| n.cost).sum()
 }
 
 /// The plan with what it really moves.
 fn evaluated(
     graph: &BoundGraph,
-    devices: u32,
+    on: Hierarchy,
     options: &PlanOptions,
     placed: Placed,
     evaluator: &mut Evaluator,
 ) -> Result<Plan, PlanError> {
     let mut nodes = placed.nodes;
-    structure(graph, devices, &nodes).map_err(PlanError::Rule)?;
+    structure(graph, on.devices(), &nodes).map_err(PlanError::Rule)?;
     let moved = evaluator.moved(graph, &nodes);
-    for (node, moved) in nodes.iter_mut().zip(moved) {
-        node.cost = moved;
+    let moved_bytes = moved.iter().sum();
+    let costs = match on.servers {
+        1 => moved,
+        _ => {
+            let all = traffic(graph, on, &nodes).map_err(PlanError::Rule)?;
+            all.iter().map(|t| t.weighted(on)).collect()
+        }
+    };
+    for (node, cost) in nodes.iter_mut().zip(costs) {
+        node.cost = cost;
     }
     Ok(Plan {
-        hierarchy: devices.into(),
+        hierarchy: on,
         model: Objective::Placed.model().into(),
         residency: options.residency,
-        moved_bytes: nodes.iter().map(|n| n.cost).sum(),
+        moved_bytes,
         nodes,
         certificate: Certificate {
             cost: placed.cost,

@@ -20,11 +20,11 @@ pub(super) fn by_time(
     cluster: &Cluster,
     options: &PlanOptions,
 ) -> Result<Plan, PlanError> {
-    let (model, devices) = (
+    let (model, on) = (
         Time::new(graph, cluster, options.residency)?,
-        cluster.devices(),
+        cluster.hierarchy(),
     );
-    let found = by_vectors(graph, devices, options, &model)?;
+    let found = by_vectors(graph, on, options, &model)?;
     let (model_name, bound) = (found.model.clone(), found.certificate.bound);
     let mut plans = vec![found];
     for objective in [Objective::Placed, Objective::Communication] {
@@ -33,10 +33,10 @@ pub(super) fn by_time(
             algorithm: Algorithm::Exact,
             ..*options
         };
-        plans.push(best(graph, devices, &options)?);
+        plans.push(best(graph, on, &options)?);
         if objective == Objective::Placed {
             for strategy in Strategy::ALL {
-                plans.extend(named(graph, devices, &options, strategy)?);
+                plans.extend(named(graph, on, &options, strategy)?);
             }
         }
     }
@@ -53,7 +53,6 @@ pub(super) fn by_time(
             wider: None,
         };
         Ok(Plan {
-            hierarchy: cluster.hierarchy(),
             model: model_name.clone(),
             nodes,
             certificate,

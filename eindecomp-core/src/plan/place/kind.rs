@@ -9,13 +9,19 @@
 //! * exact, given the axes ([`Kind::exact`]): that, divided by one prime per independent equation
 //!   between digits (the i-th axes of a label, where both have one), if the splits are even; else
 //!   boxes are counted.
+//!
+//! Between servers it is the same with servers in the place of devices, whose boxes are all those of
+//! their devices, and with the axes that tell servers apart: what a server's devices need enters it
+//! once. Partial results are one by one, so that those of a device count, but owners by server. A
+//! bound forgets servers: a byte between them only costs more.
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
-use super::spread::{Spread, Vector, radices};
+use super::spread::{Grid, Level, Spread, Vector};
 use crate::ein::access::{AccessMap, AxisAccess};
 use crate::ein::einsum::Part;
+use crate::plan::Hierarchy;
 use crate::plan::layout::{Region, tile_range};
 
 /// A kind of edge: equal ones have equal tables.
@@ -64,24 +70,56 @@ impl Kind {
         saturate(pairs[0].near)
     }
 
-    /// Row-major over needs and haves: bytes.
-    pub fn exact(&self, needs: &[Spread], haves: &[Spread]) -> Vec<u64> {
+    /// Row-major over needs and haves: bytes, those between servers times their weight.
+    pub fn exact(&self, needs: &[Spread], haves: &[Spread], on: Hierarchy) -> Vec<u64> {
         let vectors = |all: &[Spread]| all.iter().map(|s| s.vector.clone()).collect::<Vec<_>>();
         let pairs = self.pairs(&vectors(needs), &vectors(haves));
         let boxes: Vec<OnceCell<Boxes>> = vec![OnceCell::new(); needs.len()];
         let tiles: Vec<OnceCell<Boxes>> = vec![OnceCell::new(); haves.len()];
-        let count = |n: usize, h: usize| -> u128 {
+        let boxed = |n: usize, h: usize| {
             let read = |t: Region| self.access.footprint(&t, &self.shape);
             let need = boxes[n].get_or_init(|| Boxes::of(needs[n].tiles(&self.extents), read));
             let have = tiles[h].get_or_init(|| Boxes::of(haves[h].tiles(&self.shape), |t| t));
-            let bytes = |p: &Part| need.common(have, p) * p.dtype.size() as u128;
-            self.parts(&needs[n].vector).iter().map(bytes).sum()
+            (need, have)
+        };
+        let more = match on.servers {
+            1 => 0,
+            _ => u128::from(on.weight) - 1,
         };
         let mut out = Vec::with_capacity(pairs.len());
         for (n, need) in needs.iter().enumerate() {
+            let parts = self.parts(&need.vector);
+            let partial = self.partial(&need.vector);
+            let bytes = |count: &dyn Fn(&Part) -> u128| {
+                let of = |p: &Part| count(p) * p.dtype.size() as u128;
+                parts.iter().map(of).sum::<u128>()
+            };
             for (h, have) in haves.iter().enumerate() {
-                let near = self.closed(need, have).unwrap_or_else(|| count(n, h));
-                out.push(saturate(pairs[n * haves.len() + h].whole - near));
+                let near = self.closed(need, Level::Device, Some((have, Level::Device)));
+                let near = near.unwrap_or_else(|| {
+                    let (need, have) = boxed(n, h);
+                    bytes(&|p| need.common(have, p))
+                });
+                let mut cost = pairs[n * haves.len() + h].whole - near;
+                if more > 0 && cost > 0 {
+                    let level = if partial {
+                        Level::Device
+                    } else {
+                        Level::Server
+                    };
+                    let all = self.closed(need, level, None);
+                    let near = self.closed(need, level, Some((have, Level::Server)));
+                    let far = all.zip(near).map(|(all, near)| all - near);
+                    cost += more
+                        * far.unwrap_or_else(|| {
+                            let (need, have) = boxed(n, h);
+                            match partial {
+                                true => bytes(&|p| need.sent(have, p, on)),
+                                false => bytes(&|_| need.entering(have, on)),
+                            }
+                        });
+                }
+                out.push(saturate(cost));
             }
         }
         out
@@ -91,28 +129,35 @@ impl Kind {
     pub fn needed(&self, needs: &[Vector]) -> Vec<u64> {
         let anywhere = Vector {
             parts: vec![1; self.shape.len()],
-            grid: 1,
+            grid: Grid::first(1, 1.into()),
             repeats: false,
         };
         let pairs = self.pairs(needs, &[anywhere]);
         pairs.into_iter().map(|p| saturate(p.whole)).collect()
     }
 
+    /// Are they partial results, of which each device has one of its own?
+    fn partial(&self, need: &Vector) -> bool {
+        need.copies() > 1 && !self.folded.is_empty()
+    }
+
     fn parts(&self, need: &Vector) -> &[Part] {
-        match need.copies() > 1 && !self.folded.is_empty() {
+        match self.partial(need) {
             true => &self.folded,
             false => &self.once,
         }
     }
 
-    /// Bytes that are where they are needed, if all splits are even and digits correspond.
-    fn closed(&self, need: &Spread, have: &Spread) -> Option<u128> {
-        let (n, h) = (&need.vector, &have.vector);
-        let everywhere = |v: &Vector| v.repeats || v.tiles() == v.grid;
-        if n.grid != h.grid || !everywhere(n) || !everywhere(h) {
+    /// Bytes that are where they are needed (if there is no `have`: that are needed), summed over the
+    /// places of the need's level, if all splits are even and digits correspond.
+    fn closed(&self, need: &Spread, level: Level, have: Option<(&Spread, Level)>) -> Option<u128> {
+        let grid = need.vector.grid;
+        let everywhere = |v: &Vector| v.repeats || v.tiles() == v.grid.devices();
+        let of = |s: &Spread| s.vector.grid == grid && everywhere(&s.vector);
+        if !of(need) || !have.is_none_or(|(have, _)| of(have)) {
             return None;
         }
-        let radices = radices(n.grid);
+        let radices = grid.radices();
         let mut roots: Vec<u8> = (0..radices.len() as u8).collect();
         fn root(roots: &[u8], mut a: u8) -> u8 {
             while roots[a as usize] != a {
@@ -120,33 +165,59 @@ impl Kind {
             }
             a
         }
-        let mut devices = n.grid;
-        let mut elements = 1u128;
+        let mut places = grid.places(level);
+        let counts = |level: Level| {
+            let count = grid.axes(level);
+            move |a: &u8| usize::from(*a) < count
+        };
+        let needs = counts(level);
+        let holds = counts(have.map_or(level, |h| h.1));
+        let (mut elements, mut cuts) = (1u128, Vec::new());
         for (axis, (access, &extent)) in self.access.axes.iter().zip(&self.shape).enumerate() {
-            let (needed, split) = self.even(access, extent, n)?;
-            let parts = h.parts[axis];
+            let (_, split) = self.even(access, extent, &need.vector)?;
+            let own = split.map_or(&[][..], |l| &need.axes[l]);
+            // the boxes of a server's devices are then no box, nor all points with some digits
+            if level == Level::Server && !own.is_empty() && cuts.contains(&split) {
+                return None;
+            }
+            cuts.push(split);
+            let theirs = have.map_or(&[][..], |(have, _)| &have.axes[axis]);
+            let parts: u32 = theirs.iter().map(|&a| radices[a as usize]).product();
             if !extent.is_multiple_of(parts as usize) {
                 return None;
             }
-            elements *= (extent / needed.max(parts) as usize) as u128;
-            let axes = split.map_or(&[][..], |l| &need.axes[l]);
-            for (&a, &b) in axes.iter().zip(&have.axes[axis]) {
-                if radices[a as usize] != radices[b as usize] {
+            let mut cut = 1usize;
+            for i in 0..own.len().max(theirs.len()) {
+                let (a, b) = (own.get(i), theirs.get(i));
+                if a.zip(b)
+                    .is_some_and(|(&a, &b)| radices[a as usize] != radices[b as usize])
+                {
                     return None;
                 }
-                let (a, b) = (root(&roots, a), root(&roots, b));
-                if a != b {
-                    roots[a as usize] = b;
-                    devices /= radices[a as usize];
+                let (a, b) = (a.filter(|a| needs(a)), b.filter(|b| holds(b)));
+                if let Some(&either) = a.or(b) {
+                    cut *= radices[either as usize] as usize;
+                }
+                if let (Some(&a), Some(&b)) = (a, b) {
+                    let (a, b) = (root(&roots, a), root(&roots, b));
+                    if a != b {
+                        roots[a as usize] = b;
+                        places /= radices[a as usize];
+                    }
                 }
             }
+            elements *= (extent / cut) as u128;
         }
         let bytes = |p: &Part| match p.axes.contains(&false) {
             true => None,
             false => Some(p.dtype.size() as u128),
         };
-        let size: u128 = self.parts(n).iter().map(bytes).sum::<Option<u128>>()?;
-        Some(u128::from(devices) * elements * size)
+        let size: u128 = self
+            .parts(&need.vector)
+            .iter()
+            .map(bytes)
+            .sum::<Option<u128>>()?;
+        Some(u128::from(places) * elements * size)
     }
 
     /// Parts of an axis that is read in even parts, and the label that splits it.
@@ -212,6 +283,48 @@ struct Boxes(Vec<Option<Vec<(usize, usize)>>>);
 impl Boxes {
     fn of(tiles: Vec<Option<Region>>, map: impl Fn(Region) -> Region) -> Boxes {
         Boxes(tiles.into_iter().map(|t| t.map(|t| map(t).0)).collect())
+    }
+
+    /// Elements that enter a server, which `have` holds on none of its devices.
+    fn entering(&self, have: &Boxes, on: Hierarchy) -> u128 {
+        let of = |boxes: &Boxes, server: u32| -> Vec<Region> {
+            let all = boxes
+                .0
+                .iter()
+                .zip(0u32..)
+                .filter(|(_, d)| on.server(*d) == server);
+            let mut all: Vec<Region> = all.filter_map(|(b, _)| Some(Region(b.clone()?))).collect();
+            all.sort();
+            all.dedup();
+            all
+        };
+        let entering = |server| {
+            let (mut held, mut entering) = (of(have, server), 0u128);
+            for need in of(self, server) {
+                let mut rest = vec![need.clone()];
+                for h in &held {
+                    rest = rest.iter().flat_map(|r| r.subtract(h)).collect();
+                }
+                entering += rest.iter().map(|r| r.volume() as u128).sum::<u128>();
+                held.push(need);
+            }
+            entering
+        };
+        (0..on.servers).map(entering).sum()
+    }
+
+    /// Elements of a part of partial results whose owner in `have` is on another server.
+    fn sent(&self, have: &Boxes, part: &Part, on: Hierarchy) -> u128 {
+        let boxes = |b: &Boxes| -> Vec<(u32, Region)> {
+            let all = (0u32..).zip(&b.0);
+            all.filter_map(|(d, b)| Some((on.server(d), Region(b.clone()?))))
+                .collect()
+        };
+        let (made, owned) = (boxes(self), boxes(have));
+        let pairs = made.iter().flat_map(|m| owned.iter().map(move |o| (m, o)));
+        let far = pairs.filter(|(m, o)| m.0 != o.0);
+        let common = far.filter_map(|(m, o)| m.1.intersect(&o.1));
+        common.map(|r| part.region(&r).volume() as u128).sum()
     }
 
     /// Elements of a part that both have on the same device.
@@ -427,18 +540,39 @@ mod tests {
         AxisAccess::Bare(LabelId(l))
     }
 
-    /// Device by device.
-    fn literal(kind: &Kind, need: &Spread, have: &Spread) -> u64 {
+    /// Device by device; what enters servers point by point.
+    fn literal(kind: &Kind, need: &Spread, have: &Spread, on: Hierarchy) -> u64 {
         let read = |t: Region| kind.access.footprint(&t, &kind.shape);
-        let needs = need.tiles(&kind.extents).into_iter().map(|t| t.map(read));
-        let mut haves = have.tiles(&kind.shape).into_iter();
-        let lacks = |need: Option<Region>| {
-            let have = haves.next().flatten();
-            let need = need.filter(|n| !n.is_empty())?;
-            let common = have.and_then(|h| need.intersect(&h));
+        let needs: Vec<_> = (need.tiles(&kind.extents).into_iter())
+            .map(|t| t.map(read).filter(|n| !n.is_empty()))
+            .collect();
+        let haves = have.tiles(&kind.shape);
+        let lacks = |(device, need): (usize, &Option<Region>)| {
+            let have = haves.get(device).and_then(Option::as_ref);
+            let need = need.as_ref()?;
+            let common = have.and_then(|h| need.intersect(h));
             Some(need.volume() - common.map_or(0, |c| c.volume()))
         };
-        needs.filter_map(lacks).map(|n| 4 * n as u64).sum()
+        let moved: usize = needs.iter().enumerate().filter_map(lacks).sum();
+        let mut entering = 0;
+        for server in (0..on.servers).filter(|_| on.servers > 1) {
+            let here = |boxes: &[Option<Region>]| -> Vec<Region> {
+                let all = boxes.iter().zip(0u32..);
+                let all = all.filter(|(_, d)| on.server(*d) == server);
+                all.filter_map(|(b, _)| b.clone()).collect()
+            };
+            let (needs, haves) = (here(&needs), here(&haves));
+            let has = |all: &[Region], x: usize, y: usize| {
+                let inside = |r: &Region| {
+                    (r.0[0].0..r.0[0].1).contains(&x) && (r.0[1].0..r.0[1].1).contains(&y)
+                };
+                all.iter().any(inside)
+            };
+            for (x, y) in (0..kind.shape[0]).flat_map(|x| (0..kind.shape[1]).map(move |y| (x, y))) {
+                entering += usize::from(has(&needs, x, y) && !has(&haves, x, y));
+            }
+        }
+        4 * (moved as u64 + (u64::from(on.weight) - 1) * entering as u64)
     }
 
     fn pick<T: Clone>(all: &[T], at: usize) -> T {
@@ -449,6 +583,7 @@ mod tests {
         #[test]
         fn costs_are_counted_boxes_and_bounds_are_below(
             devices in prop::sample::select(vec![1u32, 2, 3, 4, 6, 8, 12, 16, 24]),
+            servers in prop::sample::select(vec![1u32, 2, 3, 4]),
             extents in prop::sample::select(vec![[16usize, 16, 16], [24, 8, 48], [6, 5, 9], [1, 4, 3]]),
             reads in 0usize..4,
             repeats: bool,
@@ -465,18 +600,22 @@ mod tests {
                 2 => kind(vec![bare(1), bare(1)], &extents, &[j, j]),
                 _ => kind(vec![window, AxisAccess::Data], &extents, &[i, k]),
             };
-            let all = joins(devices, &Room::of(&extents)).unwrap();
+            let on = match devices.is_multiple_of(servers) {
+                true => Hierarchy { servers, per_server: devices / servers, weight: 5 },
+                false => devices.into(),
+            };
+            let all = joins(on, &Room::of(&extents)).unwrap();
             let need = pick(&pick(&all, dice[0]).spreads(), dice[1]).seen(&kind.seen());
-            let own = owners(devices, &kind.shape);
-            let all = if repeats { replicas(devices, &kind.shape, &own) } else { own };
+            let own = owners(on, &kind.shape);
+            let all = if repeats { replicas(on, &kind.shape, &own) } else { own };
             let have = pick(&pick(&all, dice[2]).spreads(), dice[3]);
-            let cost = kind.exact(std::slice::from_ref(&need), std::slice::from_ref(&have));
-            prop_assert_eq!(cost[0], literal(&kind, &need, &have));
+            let cost = kind.exact(std::slice::from_ref(&need), std::slice::from_ref(&have), on);
+            prop_assert_eq!(cost[0], literal(&kind, &need, &have, on));
             let bound = kind.bound(std::slice::from_ref(&need.vector), std::slice::from_ref(&have.vector));
             prop_assert!(bound[0] <= cost[0]);
             // the closed form alone: even splits by binary axes always have one
             if reads < 2 && devices.is_power_of_two() && extents[0] == 16 {
-                prop_assert!(kind.closed(&need, &have).is_some() || need.vector.grid < devices);
+                prop_assert!(kind.closed(&need, Level::Device, Some((&have, Level::Device))).is_some() || need.vector.grid.devices() < devices);
             }
         }
     }
@@ -486,7 +625,7 @@ mod tests {
         let kind = kind(vec![bare(0), bare(1)], &[16, 16, 16], &[16, 16]);
         let vector = |parts: &[u32]| Vector {
             parts: parts.to_vec(),
-            grid: 8,
+            grid: Grid::first(8, 8.into()),
             repeats: false,
         };
         let cost = |need: &[u32], have: &[u32]| {

@@ -25,7 +25,7 @@ use crate::plan::planner::{Algorithm, PlanError};
 use crate::plan::search::{
     Budget, Marginals, Unwatched, VarId, exhaustive, linearized, marginals, solve,
 };
-use crate::plan::{NodePlan, Residency};
+use crate::plan::{Hierarchy, NodePlan, Residency};
 
 pub(crate) use evaluate::Evaluator;
 use incumbent::{Aligner, Incumbent};
@@ -52,7 +52,7 @@ const EXHAUSTIVE: u128 = 1 << 32;
 pub(crate) struct Placed {
     /// One entry per node; costs are still 0.
     pub nodes: Vec<NodePlan>,
-    /// Predicted bytes: at least those that move.
+    /// Predicted bytes, weighed by link: at least those that move.
     pub cost: u128,
     /// No placement by device axes costs less.
     pub bound: u128,
@@ -76,11 +76,11 @@ impl Search {
     /// Pins that cannot be kept.
     pub fn new(
         graph: &BoundGraph,
-        devices: u32,
+        on: Hierarchy,
         residency: Residency,
     ) -> Result<Search, PlanError> {
         Ok(Search {
-            model: Model::build(graph, devices, residency)?,
+            model: Model::build(graph, on, residency)?,
             vectors: Tables::default(),
             spreads: Tables::default(),
         })

@@ -23,7 +23,7 @@ use crate::graph::{BoundGraph, Node, NodeId, Op, Role};
 use crate::plan::partition::{Room, no_room};
 use crate::plan::planner::PlanError;
 use crate::plan::search::VarId;
-use crate::plan::{NodePlan, Residency};
+use crate::plan::{Hierarchy, NodePlan, Residency};
 
 /// A predicate that keeps some partition vectors of a join; where it keeps none, all stay.
 pub(crate) type Keep<'a> = &'a dyn Fn(NodeId, &[u32]) -> bool;
@@ -75,7 +75,7 @@ struct Entry {
 
 /// The variables and edges of a graph, and how assignments are read.
 pub(super) struct Model {
-    pub devices: u32,
+    pub on: Hierarchy,
     pub variables: Vec<Variable>,
     pub edges: Vec<Edge>,
     pub kinds: Vec<Seen>,
@@ -88,13 +88,13 @@ pub(super) struct Model {
 }
 
 impl Model {
-    /// The problem of a graph over `devices` devices.
+    /// The problem of a graph over some devices.
     ///
     /// # Errors
     /// Pins that cannot be kept.
     pub fn build(
         graph: &BoundGraph,
-        devices: u32,
+        on: Hierarchy,
         residency: Residency,
     ) -> Result<Model, PlanError> {
         let mut build = Build {
@@ -109,7 +109,7 @@ impl Model {
             equal: HashMap::new(),
             sources: Vec::new(),
             model: Model {
-                devices,
+                on,
                 variables: Vec::new(),
                 edges: Vec::new(),
                 kinds: Vec::new(),
@@ -366,15 +366,15 @@ impl Build<'_> {
         e: &EinSum,
         extents: &[usize],
     ) -> Result<Rc<List<Vector>>, PlanError> {
-        let devices = self.model.devices;
-        let room = Room::of_vertex(node, e, extents, devices)?;
+        let on = self.model.on;
+        let room = Room::of_vertex(node, e, extents, on.devices())?;
         let lists = &mut self.model.vectors;
         let all = self.joins.entry(room).or_insert_with_key(|room| {
-            let all = joins(devices, room).filter(|all| !all.is_empty());
+            let all = joins(on, room).filter(|all| !all.is_empty());
             all.map(|all| lists.intern(all))
         });
         let all = all.clone();
-        all.ok_or_else(|| no_room(node, e, extents, devices))
+        all.ok_or_else(|| no_room(node, e, extents, on.devices()))
     }
 
     fn join_ties(
@@ -383,7 +383,7 @@ impl Build<'_> {
         extents: &[usize],
         kept: Vec<(AccessMap, Vec<usize>, DType)>,
     ) -> Rc<Vec<u64>> {
-        let devices = self.model.devices;
+        let devices = self.model.on.devices();
         let key = (domain.id, extents.to_vec(), kept);
         let make = |(_, extents, kept): &TieKey| {
             let mut ties = excess(&domain.all, extents, devices);
@@ -408,12 +408,12 @@ impl Build<'_> {
 
     /// A variable for the owner of a tensor.
     fn owner(&mut self, id: NodeId) -> Source {
-        let (shape, devices) = (self.graph.shape(id), self.model.devices);
+        let (shape, on) = (self.graph.shape(id), self.model.on);
         let lists = &mut self.model.vectors;
-        let make = |shape: &Vec<usize>| lists.intern(owners(devices, shape));
+        let make = |shape: &Vec<usize>| lists.intern(owners(on, shape));
         let domain = self.owners.entry(shape.to_vec()).or_insert_with_key(make);
         let domain = domain.clone();
-        let ties = Rc::new(excess(&domain.all, shape, devices));
+        let ties = Rc::new(excess(&domain.all, shape, on.devices()));
         Source {
             variable: self.variable(None, domain, ties),
             cuts: None,
@@ -448,7 +448,7 @@ impl Build<'_> {
         if self.readers[id.at()] < 2 {
             return owner;
         }
-        let (shape, devices) = (self.graph.shape(id), self.model.devices);
+        let (shape, on) = (self.graph.shape(id), self.model.on);
         let lists = &mut self.model.vectors;
         let own = &self.model.variables[owner.variable.at()].domain;
         let key = (own.id, shape.to_vec());
@@ -457,7 +457,7 @@ impl Build<'_> {
                 Some(cuts) => v.through(cuts),
                 None => v.clone(),
             });
-            lists.intern(replicas(devices, shape, &own.collect::<Vec<_>>()))
+            lists.intern(replicas(on, shape, &own.collect::<Vec<_>>()))
         });
         let domain = domain.clone();
         let kind = self.copies(id);
@@ -483,7 +483,7 @@ impl Build<'_> {
                 let needs: Vec<Vector> = needs.all.iter().map(|v| v.seen(&seen.need)).collect();
                 seen.kind.needed(&needs).into_iter().max().unwrap_or(0)
             });
-            bytes += u128::from(*most);
+            bytes += u128::from(*most) * u128::from(model.on.weight);
         }
         let most = |v: &Variable| u128::from(v.ties.iter().copied().max().unwrap_or(0));
         let ties: u128 = model.variables.iter().map(most).sum();

@@ -1,21 +1,79 @@
 //! Values of the search: how a space is cut ([`Vector`]) and which devices get the parts
 //! ([`Spread`]).
 //!
-//! The devices are a grid with one axis per prime factor of their number; a device's number is
-//! the mixed radix of its digits, the first axis most significant. A spread gives each label the
+//! The devices are a grid with one axis per prime factor of their number, those of the number of
+//! servers before those of a server's devices; a device's number is the mixed radix of its digits,
+//! the first axis most significant, so that the first axes say which server it is on. A spread gives each label the
 //! axes that split it, the first one slowest. Axes given to no label are released: tiles repeat
 //! over them, or stay at digit 0.
 
+use crate::plan::Hierarchy;
 use crate::plan::layout::{Layout, Region, tile_range};
 use crate::plan::partition::Room;
 
-/// The number of parts per label (or tensor axis), over the first `grid` devices.
+/// The first devices of a cluster: whole servers, or a part of one if there are no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Grid {
+    servers: u32,
+    per_server: u32,
+}
+
+impl Grid {
+    /// The first so many devices; whole servers if they fill these.
+    pub fn first(devices: u32, on: Hierarchy) -> Grid {
+        match devices.is_multiple_of(on.per_server) {
+            true => Grid {
+                servers: devices / on.per_server,
+                per_server: on.per_server,
+            },
+            false => Grid {
+                servers: 1,
+                per_server: devices,
+            },
+        }
+    }
+
+    /// Number of devices.
+    pub fn devices(self) -> u32 {
+        self.servers * self.per_server
+    }
+
+    /// The radix of each axis.
+    pub fn radices(self) -> Vec<u32> {
+        [primes(self.servers), primes(self.per_server)].concat()
+    }
+
+    /// How many devices there are in all, or servers.
+    pub fn places(self, level: Level) -> u32 {
+        match level {
+            Level::Device => self.devices(),
+            Level::Server => self.servers,
+        }
+    }
+
+    /// How many of the axes, from the first, tell places of a level apart.
+    pub fn axes(self, level: Level) -> usize {
+        match level {
+            Level::Device => primes(self.servers).len() + primes(self.per_server).len(),
+            Level::Server => primes(self.servers).len(),
+        }
+    }
+}
+
+/// What is at one place: on a device, or on any device of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    Device,
+    Server,
+}
+
+/// The number of parts per label (or tensor axis), over the devices of a grid.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Vector {
     /// Parts per label.
     pub parts: Vec<u32>,
-    /// Number of devices of the grid.
-    pub grid: u32,
+    /// The grid.
+    pub grid: Grid,
     /// Does every device of the grid have a tile? Else there is one of each.
     pub repeats: bool,
 }
@@ -27,13 +85,13 @@ pub(super) struct Spread {
     pub axes: Vec<Vec<u8>>,
 }
 
-/// Prime factors, ascending: the radices of the axes of a grid.
-pub(super) fn radices(mut grid: u32) -> Vec<u32> {
+/// Prime factors, ascending.
+fn primes(mut n: u32) -> Vec<u32> {
     let (mut primes, mut f) = (Vec::new(), 2);
-    while grid > 1 {
-        while grid.is_multiple_of(f) {
+    while n > 1 {
+        while n.is_multiple_of(f) {
             primes.push(f);
-            grid /= f;
+            n /= f;
         }
         f += 1;
     }
@@ -49,7 +107,7 @@ impl Vector {
     /// Number of devices that have each tile.
     pub fn copies(&self) -> u32 {
         match self.repeats {
-            true => self.grid / self.tiles(),
+            true => self.grid.devices() / self.tiles(),
             false => 1,
         }
     }
@@ -107,7 +165,7 @@ impl Vector {
                 }
             }
         }
-        let radices = radices(self.grid);
+        let radices = self.grid.radices();
         let mut search = Search {
             used: vec![false; radices.len()],
             radices: &radices,
@@ -122,8 +180,8 @@ impl Vector {
     /// Number of assignments of axes to labels.
     pub fn count(&self) -> u64 {
         let mut left: Vec<(u32, u64)> = Vec::new();
-        for q in radices(self.grid) {
-            match left.last_mut().filter(|(p, _)| *p == q) {
+        for q in self.grid.radices() {
+            match left.iter_mut().find(|(p, _)| *p == q) {
                 Some((_, n)) => *n += 1,
                 None => left.push((q, 1)),
             }
@@ -131,7 +189,7 @@ impl Vector {
         let mut total = 1u64;
         for &d in &self.parts {
             // orders of the primes of one label, times the choice of an axis for each
-            let primes = radices(d);
+            let primes = primes(d);
             let mut orders: u64 = (1..=primes.len() as u64).product();
             for (q, free) in &mut left {
                 let wanted = primes.iter().filter(|p| *p == q).count() as u64;
@@ -149,13 +207,13 @@ impl Vector {
     /// The spread that fulfils as many wishes as it can, the first ones first: that a label's
     /// slowest axes be these. What is left takes the first free axes.
     pub fn aligned(&self, wishes: &[(usize, &[u8])]) -> Spread {
-        let primes = radices(self.grid);
-        let mut used = vec![false; primes.len()];
+        let radices = self.grid.radices();
+        let mut used = vec![false; radices.len()];
         let mut left = self.parts.clone();
-        let empty = |&d: &u32| vec![None; radices(d).len()];
+        let empty = |&d: &u32| vec![None; primes(d).len()];
         let mut slots: Vec<Vec<Option<u8>>> = self.parts.iter().map(empty).collect();
         let mut take = |slot: &mut Option<u8>, left: &mut u32, a: u8| {
-            let radix = primes[a as usize];
+            let radix = radices[a as usize];
             let free = slot.is_none() && !used[a as usize] && left.is_multiple_of(radix);
             if free {
                 *slot = Some(a);
@@ -171,7 +229,7 @@ impl Vector {
         }
         for (slots, left) in slots.iter_mut().zip(&mut left) {
             for slot in slots.iter_mut() {
-                (0..primes.len() as u8).find(|&a| take(slot, left, a));
+                (0..radices.len() as u8).find(|&a| take(slot, left, a));
             }
         }
         Spread {
@@ -204,7 +262,7 @@ impl Spread {
 
     /// Per device of the grid, the key of its tile, if it has one.
     pub fn keys(&self) -> Vec<Option<Vec<u32>>> {
-        let radices = radices(self.vector.grid);
+        let radices = self.vector.grid.radices();
         let mut free = vec![true; radices.len()];
         for &a in self.axes.iter().flatten() {
             free[a as usize] = false;
@@ -221,7 +279,7 @@ impl Spread {
             let key = |axes: &Vec<u8>| axes.iter().fold(0, step);
             (self.vector.repeats || first).then(|| self.axes.iter().map(key).collect())
         };
-        (0..self.vector.grid).map(key).collect()
+        (0..self.vector.grid.devices()).map(key).collect()
     }
 
     /// Per device of the grid, its tile of a space of extents `extents`.
@@ -250,21 +308,22 @@ impl Spread {
 }
 
 /// Vectors of a join with as many tuples as fit, one per device; `None` if the pins fit none.
-pub(super) fn joins(devices: u32, room: &Room) -> Option<Vec<Vector>> {
-    let grid = room.tuples(devices)?;
-    Some(vectors(room, grid, grid, false))
+pub(super) fn joins(on: Hierarchy, room: &Room) -> Option<Vec<Vector>> {
+    let tuples = room.tuples(on.devices())?;
+    Some(vectors(room, tuples, Grid::first(tuples, on), false))
 }
 
 /// Balanced vectors of a tensor's single copy: over as many devices as fit, and, where not all
 /// axes fit, those that leave as few axes as possible at digit 0.
-pub(super) fn owners(devices: u32, shape: &[usize]) -> Vec<Vector> {
-    let room = Room::of(shape);
-    let mut out = joins(devices, &room).unwrap_or_default();
-    if out.first().is_none_or(|v| v.grid < devices) {
-        let all = radices(devices).len();
+pub(super) fn owners(on: Hierarchy, shape: &[usize]) -> Vec<Vector> {
+    let (room, devices) = (Room::of(shape), on.devices());
+    let grid = Grid::first(devices, on);
+    let mut out = joins(on, &room).unwrap_or_default();
+    if out.first().is_none_or(|v| v.grid != grid) {
+        let all = primes(devices).len();
         let released = |released: usize| {
-            let of = divisors(devices).filter(move |&n| radices(n).len() + released == all);
-            of.flat_map(|n| vectors(&room, n, devices, false))
+            let of = divisors(devices).filter(move |&n| primes(n).len() + released == all);
+            of.flat_map(|n| vectors(&room, n, grid, false))
                 .collect::<Vec<_>>()
         };
         let kept = (0..=all).map(released).find(|found| !found.is_empty());
@@ -275,13 +334,14 @@ pub(super) fn owners(devices: u32, shape: &[usize]) -> Vec<Vector> {
 
 /// What replicas of a tensor may be: its tiles with any subset of the axes released, or the
 /// owner's tiles alone.
-pub(super) fn replicas(devices: u32, shape: &[usize], owners: &[Vector]) -> Vec<Vector> {
-    let room = Room::of(shape);
+pub(super) fn replicas(on: Hierarchy, shape: &[usize], owners: &[Vector]) -> Vec<Vector> {
+    let (room, devices) = (Room::of(shape), on.devices());
+    let grid = Grid::first(devices, on);
     let repeated = divisors(devices).rev();
     let mut out: Vec<Vector> = repeated
-        .flat_map(|n| vectors(&room, n, devices, true))
+        .flat_map(|n| vectors(&room, n, grid, true))
         .collect();
-    let full = |v: &&Vector| v.grid == devices && v.tiles() == devices;
+    let full = |v: &&Vector| v.grid == grid && v.tiles() == devices;
     out.extend(owners.iter().filter(|v| !full(v)).cloned());
     out
 }
@@ -290,7 +350,7 @@ fn divisors(n: u32) -> impl DoubleEndedIterator<Item = u32> {
     (1..=n).filter(move |d| n.is_multiple_of(*d))
 }
 
-fn vectors(room: &Room, tiles: u32, grid: u32, repeats: bool) -> Vec<Vector> {
+fn vectors(room: &Room, tiles: u32, grid: Grid, repeats: bool) -> Vec<Vector> {
     let mut out = Vec::new();
     room.vectors(tiles, &mut |d| {
         out.push(Vector {
@@ -310,7 +370,7 @@ mod tests {
     #[test]
     fn every_layout_has_one_tile_per_device() {
         for devices in 1..=12 {
-            for vector in joins(devices, &Room::of(&[16, 13, 2])).unwrap() {
+            for vector in joins(devices.into(), &Room::of(&[16, 13, 2])).unwrap() {
                 let all = vector.spreads();
                 assert_eq!(all.len() as u64, vector.count(), "{vector:?}");
                 for spread in all {
@@ -324,7 +384,7 @@ mod tests {
 
     #[test]
     fn replicas_release_axes() {
-        let all = replicas(4, &[4, 4], &owners(4, &[4, 4]));
+        let all = replicas(4.into(), &[4, 4], &owners(4.into(), &[4, 4]));
         let parts: Vec<&[u32]> = all.iter().map(|v| &v.parts[..]).collect();
         let expected: [&[u32]; 6] = [&[1, 4], &[2, 2], &[4, 1], &[1, 2], &[2, 1], &[1, 1]];
         assert_eq!(parts, expected);
@@ -339,8 +399,11 @@ mod tests {
         assert_eq!(tuples(8, &[3]), Some(3));
         assert_eq!(tuples(8, &[]), Some(1));
         assert_eq!(tuples(5, &[0, 9]), Some(5));
-        let owners = owners(8, &[3]);
-        let parts: Vec<(u32, u32)> = owners.iter().map(|v| (v.parts[0], v.grid)).collect();
+        let owners = owners(8.into(), &[3]);
+        let parts: Vec<(u32, u32)> = owners
+            .iter()
+            .map(|v| (v.parts[0], v.grid.devices()))
+            .collect();
         assert_eq!(parts, [(3, 3), (2, 8)]);
     }
 
@@ -351,7 +414,7 @@ mod tests {
             exact: vec![Some(n), None],
         };
         let parts = |p, n| {
-            let all = joins(p, &room(n))?;
+            let all = joins(Hierarchy::flat(p), &room(n))?;
             Some(all.into_iter().map(|v| v.parts).collect::<Vec<_>>())
         };
         assert_eq!(parts(8, 4), Some(vec![vec![4, 2]]));
@@ -360,10 +423,36 @@ mod tests {
     }
 
     #[test]
+    fn the_first_axes_are_those_of_servers() {
+        let on = Hierarchy {
+            servers: 3,
+            per_server: 4,
+            weight: 5,
+        };
+        let grid = Grid::first(12, on);
+        assert_eq!(grid.radices(), [3, 2, 2]);
+        assert_eq!(
+            (grid.axes(Level::Server), grid.places(Level::Server)),
+            (1, 3)
+        );
+        assert_eq!(Grid::first(8, on).radices(), [2, 2, 2]);
+        // six devices do not fill two servers
+        assert_eq!(Grid::first(6, on).axes(Level::Server), 0);
+        for vector in joins(on, &Room::of(&[24, 24])).unwrap() {
+            assert_eq!(vector.spreads().len() as u64, vector.count(), "{vector:?}");
+            for spread in vector.spreads().iter().filter(|s| s.axes[0] == [0]) {
+                let first = spread.keys().into_iter().flatten().map(|k| k[0]);
+                let servers = (0..12).map(|d| on.server(d));
+                assert!(first.eq(servers), "{spread:?}");
+            }
+        }
+    }
+
+    #[test]
     fn wishes_are_fulfilled_in_order() {
         let vector = Vector {
             parts: vec![4, 2, 1],
-            grid: 8,
+            grid: Grid::first(8, 8.into()),
             repeats: false,
         };
         let aligned = |wishes: &[(usize, &[u8])]| vector.aligned(wishes).axes;

@@ -10,7 +10,7 @@ fn solve(
     residency: Residency,
     algorithm: Algorithm,
 ) -> Result<Placed, PlanError> {
-    Search::new(graph, devices, residency)?.solve(algorithm)
+    Search::new(graph, devices.into(), residency)?.solve(algorithm)
 }
 
 fn exact(graph: &BoundGraph, devices: u32, residency: Residency) -> Placed {

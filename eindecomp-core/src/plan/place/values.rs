@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::kind::{Kind, classes};
 use super::model::Model;
 use super::spread::{Spread, Vector};
+use crate::plan::Hierarchy;
 use crate::plan::search::{PairTable, Problem, VarId};
 
 /// Distinct values; lists of one [`Lists`] have equal ids iff they are equal.
@@ -60,8 +61,8 @@ pub(super) trait Value: Clone + Eq + Hash {
     fn vector(&self) -> &Vector;
     fn seen(&self, labels: &[bool]) -> Self;
     fn through(&self, cuts: &[Option<usize>]) -> Self;
-    /// Row-major over needs and haves: bytes, or a bound of them.
-    fn table(kind: &Kind, needs: &[Self], haves: &[Self]) -> Vec<u64>;
+    /// Row-major over needs and haves: bytes weighed by link, or a bound of them.
+    fn table(kind: &Kind, needs: &[Self], haves: &[Self], on: Hierarchy) -> Vec<u64>;
 }
 
 impl Value for Vector {
@@ -77,7 +78,7 @@ impl Value for Vector {
         Vector::through(self, cuts)
     }
 
-    fn table(kind: &Kind, needs: &[Vector], haves: &[Vector]) -> Vec<u64> {
+    fn table(kind: &Kind, needs: &[Vector], haves: &[Vector], _: Hierarchy) -> Vec<u64> {
         kind.bound(needs, haves)
     }
 }
@@ -95,8 +96,8 @@ impl Value for Spread {
         Spread::through(self, cuts)
     }
 
-    fn table(kind: &Kind, needs: &[Spread], haves: &[Spread]) -> Vec<u64> {
-        kind.exact(needs, haves)
+    fn table(kind: &Kind, needs: &[Spread], haves: &[Spread], on: Hierarchy) -> Vec<u64> {
+        kind.exact(needs, haves, on)
     }
 }
 
@@ -162,7 +163,7 @@ impl<T: Value> Tables<T> {
                 );
                 let table = self.scaled.entry(key).or_insert_with(|| {
                     let kind = &model.kinds[e.kind].kind;
-                    let bytes = T::table(kind, &rows.1, &columns.1);
+                    let bytes = T::table(kind, &rows.1, &columns.1, model.on);
                     let scale = |b: u64| b.saturating_mul(model.unit);
                     Rc::new(bytes.into_iter().map(scale).collect())
                 });
