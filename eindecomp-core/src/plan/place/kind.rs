@@ -562,15 +562,23 @@ mod tests {
                 all.filter_map(|(b, _)| b.clone()).collect()
             };
             let (needs, haves) = (here(&needs), here(&haves));
-            let has = |all: &[Region], x: usize, y: usize| {
-                let inside = |r: &Region| {
-                    (r.0[0].0..r.0[0].1).contains(&x) && (r.0[1].0..r.0[1].1).contains(&y)
-                };
+            let points = kind
+                .shape
+                .iter()
+                .fold(vec![vec![]], |all: Vec<Vec<usize>>, &n| {
+                    let longer = |p: &Vec<usize>| {
+                        let p = p.clone();
+                        (0..n).map(move |x| [p.clone(), vec![x]].concat())
+                    };
+                    all.iter().flat_map(longer).collect()
+                });
+            let has = |all: &[Region], point: &[usize]| {
+                let inside =
+                    |r: &Region| r.0.iter().zip(point).all(|(r, x)| (r.0..r.1).contains(x));
                 all.iter().any(inside)
             };
-            for (x, y) in (0..kind.shape[0]).flat_map(|x| (0..kind.shape[1]).map(move |y| (x, y))) {
-                entering += usize::from(has(&needs, x, y) && !has(&haves, x, y));
-            }
+            let enters = |p: &&Vec<usize>| has(&needs, p) && !has(&haves, p);
+            entering += points.iter().filter(enters).count();
         }
         4 * (moved as u64 + (u64::from(on.weight) - 1) * entering as u64)
     }

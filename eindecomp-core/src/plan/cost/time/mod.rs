@@ -183,6 +183,10 @@ impl CostModel for Time {
 impl Time {
     /// How many tuples read the same of an operand; entries of `d` elsewhere may be anything.
     fn copies(&self, node: NodeId, operand: usize, d: &[u32], graph: &BoundGraph) -> u128 {
+        // a tuple that makes nothing reads nothing
+        if graph.elements(node) == 0 {
+            return 0;
+        }
         let read = super::communication::tiles_read(graph, node, operand, d);
         self.tuples[node.at()] / read.max(1)
     }
