@@ -58,7 +58,7 @@ fn servers_change_plans_where_that_saves_bytes_between_them() {
             saved += usize::from(aware < unaware && near < far && two.nodes != one.nodes);
         }
     }
-    assert!(saved >= 6, "{saved} plans became cheaper");
+    assert!(saved >= 3, "{saved} plans became cheaper");
 }
 
 #[test]

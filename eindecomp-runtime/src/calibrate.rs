@@ -150,6 +150,7 @@ impl Bench {
                 cost: 0,
                 bound: 0,
                 space: "one plan".into(),
+                wider: None,
             },
         };
         let tasks = lower(&graph, &plan).expect("a correct plan");
