@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::cluster::ClusterError;
 use super::communication;
-use super::cost::communication::Communication;
 use super::cost::CostModel;
+use super::cost::communication::Communication;
 use super::place::{Evaluator, Placed, Search};
 use super::strategy::{Roles, Strategy};
 use super::timed::by_time;
