@@ -9,6 +9,7 @@ use eindecomp_core::graph::{BoundGraph, EinGraph};
 use eindecomp_core::plan::cluster::LinkClass;
 use eindecomp_core::plan::{Cluster, Explain, Hierarchy, Plan, PlanOptions, plan};
 use eindecomp_core::task::exchange::moved_bytes;
+use eindecomp_core::task::lower::lower;
 use eindecomp_runtime::{MemoryMode, Workers};
 
 /// Two projections of several rows, weights given anew at each run.
@@ -80,7 +81,8 @@ fn measured_bytes_are_those_planned_per_link() {
             &workers,
             "servers",
         );
-        let explain = Explain::new(&graph, &plan).expect("a plan");
+        let tasks = lower(&graph, &plan).expect("a plan");
+        let explain = Explain::new(&graph, &plan, &tasks).expect("a plan");
         assert_eq!(
             (explain.moved, explain.network),
             (plan.moved_bytes, network)

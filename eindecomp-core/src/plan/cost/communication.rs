@@ -164,6 +164,7 @@ fn reparts(
 }
 
 /// Elements that the different tiles of a vertex read of one operand, all together.
+#[cfg(feature = "planner")]
 pub(crate) fn needed(graph: &BoundGraph, node: NodeId, operand: usize, d: &[u32]) -> u128 {
     let Some(e) = graph.node(node).einsum() else {
         return 0;
@@ -173,6 +174,7 @@ pub(crate) fn needed(graph: &BoundGraph, node: NodeId, operand: usize, d: &[u32]
 }
 
 /// How many different tiles these are.
+#[cfg(feature = "planner")]
 pub(crate) fn tiles_read(graph: &BoundGraph, node: NodeId, operand: usize, d: &[u32]) -> u128 {
     let Some(e) = graph.node(node).einsum() else {
         return 0;
@@ -185,6 +187,7 @@ pub(crate) fn tiles_read(graph: &BoundGraph, node: NodeId, operand: usize, d: &[
 
 /// What they lack at least of it if each is where a tile of `from` parts per axis is, wherever that
 /// may be; one copy of all tiles is somewhere.
+#[cfg(feature = "planner")]
 pub(crate) fn lacking(
     graph: &BoundGraph,
     node: NodeId,
@@ -219,6 +222,7 @@ pub(crate) fn lacking(
 
 /// Bytes of partial results that change device at least, whoever folds them; 0 where nothing is
 /// folded.
+#[cfg(feature = "planner")]
 pub(crate) fn folded(graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
     let Some(e) = graph.node(node).einsum() else {
         return 0;
