@@ -15,6 +15,8 @@ pub mod compare;
 pub mod cost;
 #[cfg(feature = "planner")]
 pub mod explain;
+#[cfg(feature = "planner")]
+mod fit;
 pub mod layout;
 pub mod options;
 #[cfg(feature = "planner")]

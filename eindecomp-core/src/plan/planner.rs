@@ -6,13 +6,15 @@ use super::cluster::ClusterError;
 use super::communication;
 use super::cost::CostModel;
 use super::cost::communication::Communication;
+use super::fit::{excess, fit};
 use super::place::{Evaluator, Placed, Search};
 use super::strategy::{Roles, Strategy};
 use super::timed::by_time;
-use super::verify::{self, structure, verify};
+use super::verify::{self, structure};
 use super::{Certificate, Cluster, Hierarchy, Plan, Residency, Wider};
 use crate::graph::{BoundGraph, NodeId};
 use crate::task::exchange::traffic;
+use crate::task::memory::Peak;
 
 pub use super::options::{Algorithm, Objective, PlanOptions};
 
@@ -44,6 +46,22 @@ pub enum PlanError {
         /// Each pinned index with its extent and its parts.
         pins: String,
     },
+    /// No plan fits the memory of the devices, or none that does was found.
+    #[error(
+        "{peak}, more than its capacity of {capacity} B: {}",
+        match least > capacity {
+            true => format!("no plan needs less than {least} B per device"),
+            false => "no plan that fits was found".to_string(),
+        }
+    )]
+    Memory {
+        /// The smallest peak of the plans that were tried.
+        peak: Peak,
+        /// Bytes per device.
+        capacity: u64,
+        /// What was proved that some device needs.
+        least: u64,
+    },
     /// The plan that was found breaks a rule: a defect of the planner.
     #[error("the planner's own plan breaks a rule: {0}")]
     Rule(#[source] verify::InvalidPlan),
@@ -63,7 +81,8 @@ pub enum PlanError {
 /// tasks end first when they are run over the cluster's resources.
 ///
 /// # Errors
-/// A cluster that breaks a rule, pins that cannot be kept, or a search that would not end.
+/// A cluster that breaks a rule, pins that cannot be kept, no plan that fits the memory of the devices,
+/// or a search that would not end.
 pub fn plan(
     graph: &BoundGraph,
     cluster: &Cluster,
@@ -71,7 +90,7 @@ pub fn plan(
 ) -> Result<Plan, PlanError> {
     cluster.verify()?;
     let _span = tracing::info_span!("plan", devices = cluster.devices()).entered();
-    let with = |residency| {
+    let with = |residency| -> Result<Plan, PlanError> {
         let options = PlanOptions {
             residency,
             ..*options
@@ -81,14 +100,23 @@ pub fn plan(
             _ => best(graph, cluster.hierarchy(), &options),
         }
     };
+    let within = |residency| fit(graph, cluster, options, with(residency)?);
     if options.residency != Residency::Auto {
-        return with(options.residency);
+        return within(options.residency)?.map_err(PlanError::from);
     }
     // one copy of the weights is less than what each device reads, but moves at every run
-    let plan = with(Residency::AsNeeded)?;
-    match verify(graph, &plan, cluster) {
-        Err(verify::InvalidPlan::Memory(..)) => with(Residency::Sharded),
-        _ => Ok(plan),
+    let first = with(Residency::AsNeeded)?;
+    if excess(graph, cluster, &first)?.is_none() {
+        return Ok(first);
+    }
+    match (
+        fit(graph, cluster, options, first)?,
+        within(Residency::Sharded)?,
+    ) {
+        (Ok(kept), Ok(sharded)) if weighted(&kept) <= weighted(&sharded) => Ok(kept),
+        (_, Ok(sharded)) => Ok(sharded),
+        (Ok(kept), Err(_)) => Ok(kept),
+        (Err(kept), Err(sharded)) => Err(kept.or(sharded).into()),
     }
 }
 
@@ -177,7 +205,7 @@ fn weighted(plan: &Plan) -> u128 {
 }
 
 /// The plan with what it really moves.
-fn evaluated(
+pub(super) fn evaluated(
     graph: &BoundGraph,
     on: Hierarchy,
     options: &PlanOptions,
@@ -221,6 +249,7 @@ mod tests {
     use super::*;
     use crate::graph::testing::random_graph;
     use crate::plan::samples::{ffn, matmul, transformer};
+    use crate::plan::verify::verify;
     use proptest::prelude::{prop_assert, proptest};
 
     #[test]
@@ -286,20 +315,5 @@ mod tests {
             let vectors = plan.nodes.into_iter().map(|n| n.join.map(|j| j.parts));
             assert_eq!(vectors.collect::<Vec<_>>(), found.vectors);
         }
-    }
-
-    #[test]
-    fn weights_that_do_not_fit_are_sharded() {
-        let graph = ffn(64, 32, 128);
-        let options = PlanOptions {
-            residency: Residency::Auto,
-            ..PlanOptions::default()
-        };
-        let residency = |capacity| {
-            let cluster = Cluster::cpus(4).with_capacity(capacity);
-            plan(&graph, &cluster, &options).unwrap().residency
-        };
-        assert_eq!(residency(1 << 20), Residency::AsNeeded);
-        assert_eq!(residency(1 << 12), Residency::Sharded);
     }
 }

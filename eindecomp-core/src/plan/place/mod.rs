@@ -9,13 +9,14 @@
 //!
 //! Files: `spread` (vectors and assignments of device axes), `kind` (what an edge costs), `model`
 //! (variables and edges of a graph), `values` (lists of values and the problems over them),
-//! `incumbent` (axes that agree), `evaluate` (what placements move).
+//! `incumbent` (axes that agree), `usage` (memory), `evaluate` (what placements move).
 
 mod evaluate;
 mod incumbent;
 mod kind;
 mod model;
 mod spread;
+mod usage;
 mod values;
 
 use std::rc::Rc;
@@ -32,6 +33,7 @@ use incumbent::{Aligner, Incumbent};
 pub(crate) use model::Keep;
 use model::Model;
 use spread::{Spread, Vector};
+use usage::Usage;
 use values::{List, Tables};
 
 /// A vector with at most so many assignments of axes is tried with all of them.
@@ -103,6 +105,35 @@ impl Search {
     pub fn kept(&mut self, keep: Keep<'_>) -> Option<Placed> {
         let (domains, some) = self.model.kept(keep);
         some.then(|| self.exact(&domains, false))
+    }
+
+    /// A good placement that uses at most `bytes` of all devices' memory together when any kernel
+    /// runs, as far as vectors tell ([`Usage`]); `None` if none was found.
+    pub fn within(&mut self, graph: &BoundGraph, bytes: u64) -> Option<Placed> {
+        let domains = self.model.domains();
+        let mut problem = self.vectors.problem(&self.model, &domains);
+        let usage = Usage::of(graph, &self.model);
+        let limits = usage.limits(bytes)?;
+        let all = 0..limits.len() as u32;
+        problem.set_limits(limits);
+        usage.each(&mut |variable, at, bytes| {
+            let positions = at.map_or(all.clone(), |at| at as u32..at as u32 + 1);
+            problem.add_usage(variable, positions, bytes);
+        });
+        let found = solve(&problem, Budget::default(), &Unwatched);
+        if !found.is_feasible() {
+            return None;
+        }
+        let vectors = chosen(&domains, &found.assignment);
+        let mut aligner = Aligner::new(&self.model, &mut self.spreads);
+        let best = aligner.place(&vectors);
+        let best = aligner.improve(best, found.bound, ALL, &|_| Vec::new());
+        Some(self.placed(best, found.bound, found.bound))
+    }
+
+    /// No placement with one tuple per device uses less of all devices' memory together.
+    pub fn least_bytes(&self, graph: &BoundGraph) -> u64 {
+        Usage::of(graph, &self.model).least()
     }
 
     fn exact(&mut self, domains: &Domains, close: bool) -> Placed {

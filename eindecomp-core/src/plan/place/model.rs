@@ -163,6 +163,11 @@ impl Model {
             .map_or(0, |at| variable.ties[at] / self.shrink)
     }
 
+    /// Is it a weight that each device keeps as it reads it?
+    pub fn is_kept(&self, tensor: NodeId) -> bool {
+        self.entries[tensor.at()].owner.is_none()
+    }
+
     /// Bytes of a cost of the problem.
     pub fn bytes(&self, cost: u128) -> u128 {
         cost / u128::from(self.unit)
@@ -201,14 +206,14 @@ fn readers(graph: &BoundGraph) -> Vec<usize> {
     count
 }
 
-fn reads(e: &EinSum) -> Vec<(NodeId, AccessMap)> {
+pub(super) fn reads(e: &EinSum) -> Vec<(NodeId, AccessMap)> {
     let mut seen = HashSet::new();
     let all = e.operands.iter().map(|o| (o.node, AccessMap::of(o)));
     all.filter(|read| seen.insert(read.clone())).collect()
 }
 
 /// What a tile of the labels makes of the output.
-fn makes(e: &EinSum, extents: &[usize]) -> AccessMap {
+pub(super) fn makes(e: &EinSum, extents: &[usize]) -> AccessMap {
     let axis = |axis: &Vec<LabelId>| {
         let mut step = 1i64;
         let mut terms: Vec<(LabelId, i64)> = Vec::new();
@@ -234,7 +239,7 @@ fn tiles(rank: usize) -> AccessMap {
     }
 }
 
-fn element(dtype: DType, rank: usize) -> Vec<Part> {
+pub(super) fn element(dtype: DType, rank: usize) -> Vec<Part> {
     vec![Part {
         dtype,
         axes: vec![true; rank],

@@ -1,0 +1,152 @@
+//! What joins use of the devices' memory, all devices together, when their kernels run: never more
+//! than any lowering of the same vectors uses, so that it bounds peaks from below.
+//!
+//! Position t is the vertex with number t. There a join uses the boxes that it reads and what it makes
+//! of the output; tensors that are made before and read later are there too, one copy at least. The
+//! boxes of kept weights are there at every position.
+
+use super::kind::Kind;
+use super::model::{Model, element, makes, reads};
+use super::spread::Vector;
+use crate::graph::{BoundGraph, NodeId, Op, Role};
+use crate::plan::search::VarId;
+
+/// Of one join, in bytes per vector of its whole domain.
+struct Join {
+    variable: VarId,
+    vertex: usize,
+    /// At every position.
+    kept: Vec<u64>,
+    /// At its own.
+    here: Vec<u64>,
+}
+
+/// Of a graph.
+pub(super) struct Usage {
+    joins: Vec<Join>,
+    /// Per position, what does not depend on vectors.
+    fixed: Vec<u64>,
+}
+
+impl Usage {
+    pub fn of(graph: &BoundGraph, model: &Model) -> Usage {
+        let joins = (0..).map(VarId).zip(&model.variables);
+        let joins = joins.filter_map(|(id, v)| Some((id, v.join?, &v.domain.all)));
+        Usage {
+            joins: joins
+                .map(|(id, node, domain)| join(graph, model, id, node, domain))
+                .collect(),
+            fixed: fixed(graph, model),
+        }
+    }
+
+    /// What is left of `bytes` at every position for the joins; `None` if it is less than nothing.
+    pub fn limits(&self, bytes: u64) -> Option<Vec<u64>> {
+        self.fixed.iter().map(|f| bytes.checked_sub(*f)).collect()
+    }
+
+    /// Calls `f` with every variable, the positions of a usage (`None`: all) and the usage of each
+    /// vector.
+    pub fn each(&self, f: &mut dyn FnMut(VarId, Option<usize>, &[u64])) {
+        for join in &self.joins {
+            f(join.variable, None, &join.kept);
+            f(join.variable, Some(join.vertex), &join.here);
+        }
+    }
+
+    /// No choice of vectors uses less at the position where it uses most.
+    pub fn least(&self) -> u64 {
+        let least = |bytes: &[u64]| bytes.iter().copied().min().unwrap_or(0);
+        let kept: u64 = self.joins.iter().map(|j| least(&j.kept)).sum();
+        let at = |j: &Join| {
+            let both = j.kept.iter().zip(&j.here).map(|(k, h)| k + h);
+            self.fixed[j.vertex] + kept - least(&j.kept) + both.min().unwrap_or(0)
+        };
+        self.joins.iter().map(at).max().unwrap_or(kept)
+    }
+}
+
+fn join(
+    graph: &BoundGraph,
+    model: &Model,
+    variable: VarId,
+    node: NodeId,
+    domain: &[Vector],
+) -> Join {
+    let mut join = Join {
+        variable,
+        vertex: node.at(),
+        kept: vec![0; domain.len()],
+        here: vec![0; domain.len()],
+    };
+    let Some(e) = graph.node(node).einsum() else {
+        return join;
+    };
+    let extents = graph.label_extents(node);
+    let shape = graph.shape(node);
+    let result = Kind {
+        access: makes(e, extents),
+        extents: extents.to_vec(),
+        shape: shape.to_vec(),
+        once: element(e.dtype, shape.len()),
+        folded: e.parts(),
+    };
+    add(&mut join.here, &result, domain, 1);
+    for (tensor, access) in reads(e) {
+        let shape = graph.shape(tensor);
+        let kind = Kind {
+            access,
+            extents: extents.to_vec(),
+            shape: shape.to_vec(),
+            once: element(graph.node(tensor).dtype, shape.len()),
+            folded: Vec::new(),
+        };
+        match model.is_kept(tensor) {
+            // several readers may share their boxes
+            true => add(&mut join.kept, &kind, domain, readers(graph, tensor)),
+            false => add(&mut join.here, &kind, domain, 1),
+        }
+    }
+    join
+}
+
+fn add(sum: &mut [u64], kind: &Kind, domain: &[Vector], share: u64) {
+    let seen = kind.seen();
+    let needs: Vec<Vector> = domain.iter().map(|v| v.seen(&seen)).collect();
+    for (sum, bytes) in sum.iter_mut().zip(kind.needed(&needs)) {
+        *sum = sum.saturating_add(bytes / share);
+    }
+}
+
+fn readers(graph: &BoundGraph, tensor: NodeId) -> u64 {
+    let vertices = graph.nodes().iter().filter_map(|n| n.einsum());
+    let reads = vertices.flat_map(reads).filter(|(of, _)| *of == tensor);
+    (reads.count() as u64).max(1)
+}
+
+/// Tensors that are there beside what a vertex reads and makes.
+fn fixed(graph: &BoundGraph, model: &Model) -> Vec<u64> {
+    let nodes = graph.nodes().len();
+    let mut fixed = vec![0u64; nodes];
+    for (id, node) in graph.ids().filter(|(id, _)| !model.is_kept(*id)) {
+        let read = |at: &usize| {
+            let e = graph.node(NodeId(*at as u32)).einsum();
+            e.is_some_and(|e| e.operands.iter().any(|o| o.node == id))
+        };
+        let reading: Vec<usize> = (0..nodes).filter(read).collect();
+        let (first, last) = match (reading.first(), reading.last()) {
+            (Some(&first), Some(&last)) => (first, last),
+            _ => (nodes, 0),
+        };
+        let there = match &node.op {
+            Op::Input(Role::State | Role::Weight) => 0..nodes,
+            // loaded just before its first reader
+            Op::Input(Role::Data) => first + 1..last,
+            Op::EinSum(_) => id.at() + 1..last,
+        };
+        for at in there.filter(|at| reading.binary_search(at).is_err()) {
+            fixed[at] = fixed[at].saturating_add(graph.bytes(id));
+        }
+    }
+    fixed
+}
