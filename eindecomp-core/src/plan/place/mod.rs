@@ -116,10 +116,10 @@ impl Search {
         let limits = usage.limits(bytes)?;
         let all = 0..limits.len() as u32;
         problem.set_limits(limits);
-        usage.each(&mut |variable, at, bytes| {
+        for (variable, at, bytes) in usage.iter() {
             let positions = at.map_or(all.clone(), |at| at as u32..at as u32 + 1);
             problem.add_usage(variable, positions, bytes);
-        });
+        }
         let found = solve(&problem, Budget::default(), &Unwatched);
         if !found.is_feasible() {
             return None;

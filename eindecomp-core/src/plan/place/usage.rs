@@ -45,13 +45,15 @@ impl Usage {
         self.fixed.iter().map(|f| bytes.checked_sub(*f)).collect()
     }
 
-    /// Calls `f` with every variable, the positions of a usage (`None`: all) and the usage of each
-    /// vector.
-    pub fn each(&self, f: &mut dyn FnMut(VarId, Option<usize>, &[u64])) {
-        for join in &self.joins {
-            f(join.variable, None, &join.kept);
-            f(join.variable, Some(join.vertex), &join.here);
-        }
+    /// Every variable with the position of a usage (`None`: all) and the usage of each vector.
+    pub fn iter(&self) -> impl Iterator<Item = (VarId, Option<usize>, &[u64])> {
+        self.joins.iter().flat_map(|join| {
+            let kept = (join.variable, None, join.kept.as_slice());
+            [
+                kept,
+                (join.variable, Some(join.vertex), join.here.as_slice()),
+            ]
+        })
     }
 
     /// No choice of vectors uses less at the position where it uses most.
