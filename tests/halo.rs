@@ -162,6 +162,13 @@ programs! {
         let z[s, d] = x[ids[s] + s, d] * x[s + 2, d];
         (y, z)
     }";
+    parts_of_an_axis, [("S", 9), ("F", 6)],
+    "fn f<dim S, dim F>(x: f32[S], w: f32[2 * F]) -> (f32[S - 1], f32[F], f32[S - 2]) where S >= 2 {
+        let y[s in S - 1] = x[s + 1] - x[0 + s];
+        let z[f in F] = w[0 + f] * w[F + f];
+        let d[s in S - 2] = x[0 + s] - 2.0 * x[s + 1] + x[s + 2];
+        (y, z, d)
+    }";
     selections, [("T", 5), ("X", 6)],
     "fn f<dim T, dim X>(x: f32[T, X]) -> i64[T] {
         let a[t] = argmax[i] (x[t, i] + (x[t - 1, i] else 0.0));

@@ -21,12 +21,13 @@ pub fn run(args: &Project, json: bool) -> Result<Outcome, Failure> {
         let explain =
             Explain::new(&target.graph, &plan, &tasks).map_err(|e| format!("{target}: {e}"))?;
         if json {
+            let explain = serde_json::to_value(&explain).map_err(|e| e.to_string())?;
             all.push(serde_json::json!({
                 "block": target.block,
                 "dims": target.dims,
                 "cluster": target.cluster_name,
                 "key": target.hash,
-                "explain": explain.to_string(),
+                "explain": explain,
             }));
         } else {
             println!("{target} ({from}, {})\n{explain}", &target.hash[..12]);

@@ -229,7 +229,8 @@ impl Kind {
     ) -> Option<(u32, Option<usize>)> {
         if let AxisAccess::Bare(l) = access {
             let parts = need.parts[l.at()];
-            let even = extent.is_multiple_of(parts as usize);
+            // an index may run over a part of the axis only
+            let even = self.extents[l.at()] == extent && extent.is_multiple_of(parts as usize);
             return even.then_some((parts, Some(l.at())));
         }
         let whole = access.labels().all(|l| need.parts[l] == 1);
