@@ -130,7 +130,7 @@ pub struct SessionBuilder {
 
 #[derive(Clone, Debug)]
 enum Devices {
-    Given(Cluster),
+    Given(Box<Cluster>),
     /// So many on this machine.
     Here(u32),
 }
@@ -156,7 +156,7 @@ pub enum SessionError {
 impl SessionBuilder {
     /// The devices. Default: one.
     pub fn cluster(mut self, cluster: Cluster) -> Self {
-        self.cluster = Devices::Given(cluster);
+        self.cluster = Devices::Given(Box::new(cluster));
         self
     }
 
@@ -256,7 +256,7 @@ impl SessionBuilder {
             return Err(SessionError::NoFolder.into());
         }
         let cluster = match self.cluster {
-            Devices::Given(cluster) => cluster,
+            Devices::Given(cluster) => *cluster,
             Devices::Here(devices) => machine::cluster(cache.folder.as_deref(), devices)?,
         };
         cluster.verify().map_err(SessionError::Cluster)?;
@@ -306,7 +306,7 @@ impl Session {
     /// A session's settings, all at their defaults.
     pub fn builder() -> SessionBuilder {
         SessionBuilder {
-            cluster: Devices::Given(Cluster::cpus(1)),
+            cluster: Devices::Given(Box::new(Cluster::cpus(1))),
             options: PlanOptions::default(),
             folder: None,
             mode: None,

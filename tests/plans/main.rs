@@ -14,6 +14,7 @@ use ndarray::{Array1, Array2};
 use tempfile::tempdir;
 
 ein! {
+    /// A feed-forward layer beside its input, without what its maximum over `S` is.
     pub fn layer<dim S, dim D, dim F>(x: f32[S, D], #[weight] up: f32[F, D], #[weight] down: f32[D, F]) -> f32[S, D]
     where S <= 100
     {
