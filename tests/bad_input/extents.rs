@@ -168,6 +168,7 @@ fn dims_beyond_every_memory_are_errors() {
                             matches!(
                                 error,
                                 Error::Bind(_)
+                                    | Error::Plan(_)
                                     | Error::PlanRule(_)
                                     | Error::Run(RunError::Compile { .. })
                             ),
