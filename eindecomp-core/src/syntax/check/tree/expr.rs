@@ -12,7 +12,7 @@ use crate::syntax::token::Span;
 pub struct IndexId(pub u16);
 
 impl IndexId {
-    /// As a position in [`Statement::indices`].
+    /// As a position in [`Statement::indices`](super::Statement::indices).
     pub fn at(self) -> usize {
         self.0 as usize
     }
