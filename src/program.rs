@@ -14,7 +14,7 @@ use eindecomp_runtime::{Executor, Tensor, Trace, Traffic};
 
 use crate::cache::PlanOrigin;
 use crate::model::{Model, Pack, Tensors, Unpack};
-use crate::session::Shared;
+use crate::session::{Shared, bind};
 use crate::{Error, solve};
 
 /// How many bindings a program keeps ready.
@@ -51,7 +51,7 @@ impl Binding {
         fixed: &BTreeSet<Arc<str>>,
     ) -> Result<Binding, Error> {
         let start = Instant::now();
-        let bound = Arc::new(shared.bind(graph, dims)?);
+        let bound = Arc::new(bind(graph, dims)?);
         let planned_at = shared.plan_at(graph, &bound, dims, fixed)?;
         let plan = planned_at.plan;
         let planned = Instant::now();

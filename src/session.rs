@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -39,18 +38,14 @@ pub(crate) struct Shared {
     pub(crate) memory: MemoryMode,
 }
 
-impl Shared {
-    /// The graph at some dims, after passes.
-    pub(crate) fn bind(
-        &self,
-        graph: &EinGraph,
-        dims: &BTreeMap<Arc<str>, i64>,
-    ) -> Result<BoundGraph, Error> {
-        let bound = graph.bind(dims).map_err(Error::Bind)?;
-        bound.verify().map_err(Error::Graph)?;
-        Ok(Pipeline::default().run(bound)?)
-    }
+/// The graph at some dims, after passes: what is planned.
+pub(crate) fn bind(graph: &EinGraph, dims: &BTreeMap<Arc<str>, i64>) -> Result<BoundGraph, Error> {
+    let bound = graph.bind(dims).map_err(Error::Bind)?;
+    bound.verify().map_err(Error::Graph)?;
+    Ok(Pipeline::default().run(bound)?)
+}
 
+impl Shared {
     /// A plan for `bound`, which is `graph` at `dims`, and the dims that it was made for: those of
     /// their buckets, if the graph may have these and their plan fits. Dims in `fixed` have none.
     pub(crate) fn plan_at(
@@ -61,7 +56,7 @@ impl Shared {
         fixed: &BTreeSet<Arc<str>>,
     ) -> Result<Planned, Error> {
         if let Some(dims) = self.buckets.planned(dims, fixed)
-            && let Ok(bucket) = self.bind(graph, &dims)
+            && let Ok(bucket) = bind(graph, &dims)
         {
             let Found { plan, origin, .. } = self.plan(&bucket)?;
             let fits = rebind(&plan, bound, &self.cluster)
@@ -238,11 +233,6 @@ impl SessionBuilder {
     /// that breaks a rule; figures of this machine that cannot be read; the worker pool could not be
     /// started.
     pub fn build(self) -> Result<Session, Error> {
-        let threads = self.workers.or_else(|| {
-            std::thread::available_parallelism()
-                .ok()
-                .map(NonZeroUsize::get)
-        });
         let cache = PlanCache {
             mode: self.mode.map_or_else(default_mode, Ok)?,
             folder: self.folder.or_else(default_cache_dir),
@@ -260,7 +250,8 @@ impl SessionBuilder {
             Devices::Here(devices) => machine::cluster(cache.folder.as_deref(), devices)?,
         };
         cluster.verify().map_err(SessionError::Cluster)?;
-        let workers = Arc::new(Workers::new(threads.unwrap_or(1))?);
+        let threads = self.workers.unwrap_or_else(machine::cores);
+        let workers = Arc::new(Workers::new(threads)?);
         let SessionBuilder {
             options,
             buckets,

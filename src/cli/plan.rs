@@ -13,6 +13,7 @@ use serde_json::json;
 use super::args::PlanArgs;
 use super::targets::{self, Target};
 use super::{Failure, Outcome, folder, print_json};
+use crate::machine;
 
 /// What became of a target.
 struct Done {
@@ -23,8 +24,7 @@ struct Done {
 
 pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
     let targets = targets::of(&args.project)?;
-    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let jobs = args.jobs.map_or_else(cores, NonZeroUsize::get);
+    let jobs = args.jobs.map_or_else(machine::cores, NonZeroUsize::get);
     let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}");
     // drawn on terminals only
     let bar = ProgressBar::new(targets.all.len() as u64);

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eindecomp_core::graph::BoundGraph;
-use eindecomp_core::pass::Pipeline;
 use eindecomp_core::plan::cache::Key;
 use eindecomp_core::plan::{Cluster, PlanOptions};
 
@@ -17,6 +16,7 @@ use crate::Error;
 use crate::blocks::told::Block;
 use crate::cache::{Lowered, Task};
 use crate::planner::PLANNER;
+use crate::session::bind;
 
 /// One plan that the crate needs.
 pub struct Target {
@@ -134,33 +134,13 @@ fn expand(args: &Project, wanted: &Wanted, blocks: &[Block]) -> Vec<Result<Targe
         asked.iter().all(|asked| asked.as_ref().is_none_or(fits))
     });
     let chosen: Vec<&Block> = chosen.collect();
-    let names = || {
-        blocks
-            .iter()
-            .map(|b| &b.name[..])
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
     if chosen.is_empty() {
         // a choice on the command line leaves out others of the file
-        if let (Some(block), None) = (&wanted.block, &args.block) {
-            return vec![Err(format!(
-                "there is no block `{block}`: there are {}",
-                names()
-            ))];
-        }
-        if let (Some(block), false) = (
-            &args.block,
-            blocks
-                .iter()
-                .any(|b| args.block.as_ref().is_some_and(|end| ends_in(&b.name, end))),
-        ) {
-            return vec![Err(format!(
-                "there is no block `{block}`: there are {}",
-                names()
-            ))];
-        }
-        return Vec::new();
+        let end = args.block.as_ref().or(wanted.block.as_ref());
+        let unknown = end.filter(|end| !blocks.iter().any(|b| ends_in(&b.name, end)));
+        let names: Vec<&str> = blocks.iter().map(|b| &b.name[..]).collect();
+        let error = |end| format!("there is no block `{end}`: there are {}", names.join(", "));
+        return unknown.map(|end| Err(error(end))).into_iter().collect();
     }
     let unused = wanted.dims.keys().filter(|dim| {
         let has = |b: &&Block| b.graph.symbols().iter().any(|s| **s == ***dim);
@@ -234,7 +214,7 @@ fn target(
         .map(|(dim, value)| format!("{dim}={value}"))
         .collect();
     let text = text.join(" ");
-    let graph = bound(block, dims).map_err(|e| format!("{} {text}: {e}", block.name))?;
+    let graph = bind(&block.graph, dims).map_err(|e| format!("{} {text}: {e}", block.name))?;
     let options = PlanOptions {
         objective: wanted.objective.into(),
         residency: wanted.residency,
@@ -251,12 +231,6 @@ fn target(
         graph,
         key,
     })
-}
-
-fn bound(block: &Block, dims: &BTreeMap<Arc<str>, i64>) -> Result<BoundGraph, Error> {
-    let bound = block.graph.bind(dims).map_err(Error::Bind)?;
-    bound.verify().map_err(Error::Graph)?;
-    Ok(Pipeline::default().run(bound)?)
 }
 
 #[cfg(test)]

@@ -132,15 +132,10 @@ pub(super) fn best(
     let mut evaluator = Evaluator::default();
     let found = search.solve(options.algorithm)?;
     let mut plan = evaluated(graph, on, options, found, &mut evaluator)?;
-    let roles = Roles::of(graph);
-    for strategy in Strategy::ALL {
-        if plan.moved_bytes == 0 {
-            break;
-        }
-        let Some(found) = search.kept(&|node, d| strategy.keeps(graph, &roles, node, d)) else {
-            continue;
-        };
-        let named = evaluated(graph, on, options, found, &mut evaluator)?;
+    if plan.moved_bytes == 0 {
+        return Ok(plan);
+    }
+    for named in strategies(graph, on, options, &mut search, &mut evaluator)? {
         if weighted(&named) < weighted(&plan) {
             // it moves less than the search predicted, so what was proved holds for it too
             plan = Plan {
@@ -150,6 +145,22 @@ pub(super) fn best(
         }
     }
     Ok(plan)
+}
+
+/// The best plan of each named strategy that some vertex can follow, in their order.
+pub(super) fn strategies(
+    graph: &BoundGraph,
+    on: Hierarchy,
+    options: &PlanOptions,
+    search: &mut Search,
+    evaluator: &mut Evaluator,
+) -> Result<Vec<Plan>, PlanError> {
+    let roles = Roles::of(graph);
+    let follow = |strategy: Strategy| {
+        let found = search.kept(&|node, d| strategy.keeps(graph, &roles, node, d))?;
+        Some(evaluated(graph, on, options, found, evaluator))
+    };
+    Strategy::ALL.into_iter().filter_map(follow).collect()
 }
 
 /// The partition vectors of least cost under a model that sees no more, placed so that the fewest

@@ -243,11 +243,7 @@ impl Llama {
             let k = g.einsum("kr", "bthe,te->bthe", &[k, cos]);
             let c = g.einsum("c", "bshe,bthe->bhst", &[q, k]);
             let c = g.einsum("masked", "bhst,st->bhst", &[c, mask]);
-            let m = g.reduce("m", "bhst->bhs", &[c], Agg::MAX);
-            let p = g.einsum("p", "bhst,bhs->bhst", &[c, m]);
-            let z = g.einsum("z", "bhst->bhs", &[p]);
-            let a = g.einsum("a", "bhst,bhs->bhst", &[p, z]);
-            let o = g.einsum("o", "bhst,bthe->bshe", &[a, v]);
+            let o = attend(g, c, v);
             let y = g.einsum("y", "bshe,hed->bsd", &[o, wo]);
             let r = g.einsum("r", "bsd,bsd->bsd", &[x, y]);
             let n = norm(g, &format!("{l}.net"), r, d);
@@ -259,6 +255,15 @@ impl Llama {
         }
         x
     }
+}
+
+/// Softmax of scores over `t`, and the values that it weighs, in five vertices.
+fn attend(g: &mut Sample, c: NodeId, v: NodeId) -> NodeId {
+    let m = g.reduce("m", "bhst->bhs", &[c], Agg::MAX);
+    let p = g.einsum("p", "bhst,bhs->bhst", &[c, m]);
+    let z = g.einsum("z", "bhst->bhs", &[p]);
+    let a = g.einsum("a", "bhst,bhs->bhst", &[p, z]);
+    g.einsum("o", "bhst,bthe->bshe", &[a, v])
 }
 
 /// RMSNorm in three vertices: squares, their sums, the scaled values.
@@ -286,11 +291,7 @@ pub fn transformer(layers: usize, [b, s, h, e, f]: [i64; 5]) -> BoundGraph {
         let k = g.einsum("k", "btd,dhe->bthe", &[x, wk]);
         let v = g.einsum("v", "btd,dhe->bthe", &[x, wv]);
         let c = g.einsum("c", "bshe,bthe->bhst", &[q, k]);
-        let m = g.reduce("m", "bhst->bhs", &[c], Agg::MAX);
-        let p = g.einsum("p", "bhst,bhs->bhst", &[c, m]);
-        let z = g.einsum("z", "bhst->bhs", &[p]);
-        let a = g.einsum("a", "bhst,bhs->bhst", &[p, z]);
-        let o = g.einsum("o", "bhst,bthe->bshe", &[a, v]);
+        let o = attend(&mut g, c, v);
         let y = g.einsum("y", "bshe,hed->bsd", &[o, wo]);
         let r = g.einsum("r", "bsd,bsd->bsd", &[x, y]);
         let u = g.einsum("u", "bsd,df->bsf", &[r, w1]);

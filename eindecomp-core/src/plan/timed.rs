@@ -1,8 +1,9 @@
 //! Plans of least time: candidates by the sum without overlap, the best of them by simulation.
 
 use super::cost::time::Time;
-use super::planner::{Algorithm, Objective, PlanError, PlanOptions, best, by_vectors, named};
-use super::strategy::Strategy;
+use super::place::{Evaluator, Search};
+use super::planner::{Algorithm, Objective, PlanError, PlanOptions};
+use super::planner::{best, by_vectors, strategies};
 use super::{Certificate, Cluster, Plan};
 use crate::graph::BoundGraph;
 use crate::task::lower::lower;
@@ -35,9 +36,15 @@ pub(super) fn by_time(
         };
         plans.push(best(graph, on, &options)?);
         if objective == Objective::Placed {
-            for strategy in Strategy::ALL {
-                plans.extend(named(graph, on, &options, strategy)?);
-            }
+            let mut search = Search::new(graph, on, options.residency)?;
+            let mut evaluator = Evaluator::default();
+            plans.extend(strategies(
+                graph,
+                on,
+                &options,
+                &mut search,
+                &mut evaluator,
+            )?);
         }
     }
     let timed = |plan: Plan| -> Result<Plan, PlanError> {

@@ -95,8 +95,6 @@ pub fn agg(graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
     let Some(e) = graph.node(node).einsum() else {
         return 0;
     };
-    let reduced = e.reduce.iter().flat_map(|r| &r.labels);
-    let tuples: u128 = reduced.map(|l| u128::from(d[l.at()])).product();
     let whole = Region::whole(graph.shape(node));
     let elements = |part: Part| {
         let missing = e
@@ -109,7 +107,14 @@ pub fn agg(graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
             .map(|l| u128::from(d[l.at()]));
         part.region(&whole).volume() as u128 * tiles.product::<u128>()
     };
-    e.parts().into_iter().map(elements).sum::<u128>() * tuples.saturating_sub(1)
+    e.parts().into_iter().map(elements).sum::<u128>() * folds(e, d)
+}
+
+/// How many partial results of one output tile are folded into the first: n_agg − 1.
+fn folds(e: &EinSum, d: &[u32]) -> u128 {
+    let reduced = e.reduce.iter().flat_map(|r| &r.labels);
+    let tuples: u128 = reduced.map(|l| u128::from(d[l.at()])).product();
+    tuples.saturating_sub(1)
 }
 
 /// REPART of one operand; 0 for an operand that is a graph input.
@@ -227,11 +232,9 @@ pub(crate) fn folded(graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
     let Some(e) = graph.node(node).einsum() else {
         return 0;
     };
-    let reduced = e.reduce.iter().flat_map(|r| &r.labels);
-    let tuples: u128 = reduced.map(|l| u128::from(d[l.at()])).product();
     let whole = Region::whole(graph.shape(node));
     let bytes = |p: Part| (p.region(&whole).volume() * p.dtype.size()) as u128;
-    e.parts().into_iter().map(bytes).sum::<u128>() * tuples.saturating_sub(1)
+    e.parts().into_iter().map(bytes).sum::<u128>() * folds(e, d)
 }
 
 /// Parts per axis of the tensor that a vertex makes under `d`.
