@@ -1,10 +1,14 @@
 //! Names that are meant when another is written.
 
+use super::ast::Path;
 use crate::ein::agg::AGGS;
 use crate::ein::scalar::SCALARS;
 
 /// The built-in aggregation over records.
 pub(in crate::syntax) const SOFTMAX_SUM: &str = "softmax_sum";
+
+/// What is wrong with an `if` that has no `else`.
+pub(in crate::syntax) const NO_ELSE: &str = "an `if` is a value, so it needs an `else`";
 
 /// What people coming from other libraries call our functions and aggregations.
 const ALIASES: &[(&str, &str)] = &[
@@ -148,6 +152,72 @@ pub(in crate::syntax) fn nearest_function<'a>(
         .filter(|meant| functions().any(|row| row == *meant))
         .or_else(|| functions().find(|row| name.eq_ignore_ascii_case(row)))
         .or_else(|| nearest(name, functions().chain(others)))
+}
+
+/// A constant of Rust's number types, `f32::MAX` or `std::f32::consts::PI`, as a literal.
+pub(in crate::syntax) fn rust_number(path: &Path) -> Option<String> {
+    use std::f64::consts as c;
+    let names: Vec<&str> = path.segments.iter().map(|s| s.as_str()).collect();
+    let [.., module, name] = names[..] else {
+        return None;
+    };
+    let float = |max: String, least: String, epsilon: String| {
+        Some(match name {
+            "MAX" => max,
+            "MIN" => format!("-{max}"),
+            "MIN_POSITIVE" => least,
+            "EPSILON" => epsilon,
+            "INFINITY" => "inf".into(),
+            "NEG_INFINITY" => "-inf".into(),
+            "NAN" => "nan".into(),
+            _ => return None,
+        })
+    };
+    let int = |min: i64, max: i64| match name {
+        "MAX" => Some(max.to_string()),
+        // The magnitude of the least i64 is no literal.
+        "MIN" if min != i64::MIN => Some(min.to_string()),
+        _ => None,
+    };
+    let text = |x: f64| format!("{x:e}");
+    match module {
+        "f64" => float(text(f64::MAX), text(f64::MIN_POSITIVE), text(f64::EPSILON)),
+        "f32" => {
+            let text = |x: f32| format!("{x:e}");
+            float(text(f32::MAX), text(f32::MIN_POSITIVE), text(f32::EPSILON))
+        }
+        "f16" => float("65504.0".into(), "6.104e-5".into(), "9.77e-4".into()),
+        "bf16" => float(
+            "3.3895314e38".into(),
+            text(2f64.powi(-126)),
+            "7.8125e-3".into(),
+        ),
+        "i64" => int(i64::MIN, i64::MAX),
+        "i32" => int(i32::MIN.into(), i32::MAX.into()),
+        "u32" => int(0, u32::MAX.into()),
+        "u8" => int(0, u8::MAX.into()),
+        "consts" if matches!(names[..], [.., "f32" | "f64", _, _]) => {
+            let known = [
+                ("PI", c::PI),
+                ("TAU", c::TAU),
+                ("E", c::E),
+                ("SQRT_2", c::SQRT_2),
+                ("LN_2", c::LN_2),
+                ("LN_10", c::LN_10),
+                ("LOG2_E", c::LOG2_E),
+                ("LOG10_E", c::LOG10_E),
+                ("FRAC_PI_2", c::FRAC_PI_2),
+                ("FRAC_PI_4", c::FRAC_PI_4),
+                ("FRAC_1_PI", c::FRAC_1_PI),
+                ("FRAC_2_PI", c::FRAC_2_PI),
+                ("FRAC_1_SQRT_2", c::FRAC_1_SQRT_2),
+                ("FRAC_2_SQRT_PI", c::FRAC_2_SQRT_PI),
+            ];
+            let (_, value) = known.into_iter().find(|(known, _)| *known == name)?;
+            Some(format!("{value:?}"))
+        }
+        _ => None,
+    }
 }
 
 /// `1 axis`, `2 axes`.

@@ -500,10 +500,13 @@ impl fmt::Display for Expr {
                 then,
                 otherwise,
             } => {
-                write!(f, "if {cond} {{ {then} }} else ")?;
+                write!(f, "if {cond} {{ {then} }}")?;
+                let Some(otherwise) = otherwise else {
+                    return Ok(());
+                };
                 match otherwise.kind {
-                    ExprKind::If { .. } => write!(f, "{otherwise}"),
-                    _ => write!(f, "{{ {otherwise} }}"),
+                    ExprKind::If { .. } => write!(f, " else {otherwise}"),
+                    _ => write!(f, " else {{ {otherwise} }}"),
                 }
             }
         }

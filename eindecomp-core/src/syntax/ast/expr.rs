@@ -27,7 +27,11 @@ impl Expr {
                 cond,
                 then,
                 otherwise,
-            } => vec![cond, then, otherwise],
+            } => [cond, then]
+                .into_iter()
+                .chain(otherwise)
+                .map(|e| &**e)
+                .collect(),
             ExprKind::Reduce(reduce) => {
                 let filter = reduce.filter.iter();
                 match &reduce.body {
@@ -63,7 +67,10 @@ impl Expr {
                 cond,
                 then,
                 otherwise,
-            } => vec![cond, then, otherwise],
+            } => {
+                let all = [cond, then].into_iter().chain(otherwise);
+                all.map(|e| &mut **e).collect()
+            }
             ExprKind::Reduce(reduce) => {
                 let filter = reduce.filter.iter_mut();
                 match &mut reduce.body {
@@ -116,8 +123,9 @@ pub enum ExprKind {
         cond: Box<Expr>,
         /// The value where it holds.
         then: Box<Expr>,
-        /// The value elsewhere; another `If` without braces for `else if`.
-        otherwise: Box<Expr>,
+        /// The value elsewhere; another `If` without braces for `else if`. Every right program has
+        /// one.
+        otherwise: Option<Box<Expr>>,
     },
 }
 

@@ -85,6 +85,8 @@ pub(super) struct BodyCx<'a> {
     /// As written.
     pub(super) ast: &'a ast::Block,
     pub(super) block: Block,
+    /// The statement that is being checked.
+    pub(super) stmt: Option<&'a ast::Stmt>,
     pub(super) dims: DimScope,
     pub(super) facts: Facts,
     pub(super) vars: Vec<Known>,
@@ -114,6 +116,7 @@ pub(super) fn check<'a>(
         dims: block.dims.iter().cloned().collect(),
         consts: block.consts.clone(),
         generics: one_more(&ast.head, &ast.generics),
+        in_body: true,
         numbers: numbers(ast),
         ..DimScope::default()
     };
@@ -135,6 +138,7 @@ pub(super) fn check<'a>(
         items,
         ast,
         block: block.clone(),
+        stmt: None,
         dims,
         facts,
         vars: Vec::new(),
@@ -183,6 +187,7 @@ impl<'a> BodyCx<'a> {
                 splits: None,
                 body: None,
             },
+            stmt: None,
             dims: DimScope::default(),
             facts: Facts::default(),
             vars: Vec::new(),
@@ -192,6 +197,16 @@ impl<'a> BodyCx<'a> {
             ranged: BTreeMap::new(),
             errors: Vec::new(),
             warnings: Vec::new(),
+        }
+    }
+}
+
+impl<'a> BodyCx<'a> {
+    /// The right side of the statement that is being checked.
+    pub(super) fn value(&self) -> Option<&'a ast::Expr> {
+        match &self.stmt?.kind {
+            ast::StmtKind::Let { value, .. } | ast::StmtKind::Store { value, .. } => Some(value),
+            _ => None,
         }
     }
 }

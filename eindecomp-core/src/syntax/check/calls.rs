@@ -3,13 +3,11 @@
 use super::body::{BodyCx, Known};
 use super::dims::too_long;
 use super::expr::StmtCx;
-use super::fixes::index_names;
 use super::instance::{self, Misfit};
 use super::tree::{
-    Argument, Block, Call, Callee, Clause, Expr, ExprKind, ForeignCall, Origin, ParamRole, Stmt,
-    TensorType, Type, VarId,
+    Argument, Block, Call, Callee, Clause, Expr, ExprKind, ForeignCall, Origin, Param, ParamRole,
+    Stmt, TensorType, Type, VarId,
 };
-use super::walk;
 use crate::ein::{Dim, ScalarFn};
 use crate::syntax::ast::{self, Ident, Pattern, RType};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -251,13 +249,15 @@ impl BodyCx<'_> {
     }
 
     /// An argument with its type, if it has one: literals take theirs from the parameter.
-    /// `wanted` is the parameter's type, where that is known.
-    fn argument(&mut self, arg: &ast::Expr, wanted: Option<&Type>) -> Option<(Argument, Type)> {
+    /// `wanted` is the parameter, where that is known.
+    fn argument(&mut self, arg: &ast::Expr, wanted: Option<&Param>) -> Option<(Argument, Type)> {
         let inner = match &arg.kind {
             ast::ExprKind::Paren(inner) => inner,
             _ => arg,
         };
-        if let ast::ExprKind::Name(place) = &inner.kind {
+        if let ast::ExprKind::Name(place) = &inner.kind
+            && !self.is_size(inner)
+        {
             let place = self.place(place)?;
             let ty = place.ty.clone();
             if self.vars[place.var.at()].role == Some(ParamRole::Host) {
@@ -290,57 +290,8 @@ impl BodyCx<'_> {
         Some((Argument::Value(value), ty))
     }
 
-    /// The refusal of an argument that is an expression; of one whose tensor is unknown, that.
-    fn no_argument(
-        &mut self,
-        arg: &ast::Expr,
-        inner: &ast::Expr,
-        wanted: Option<&Type>,
-    ) -> Option<Diag> {
-        let text = "an argument is a name, a field, or a literal or host value";
-        let diag = Diag::new(Code::Argument, arg.span, text);
-        let ast::ExprKind::Access { place, subs, .. } = &inner.kind else {
-            return Some(diag.help(format!("give it a name: `let t[…] = {arg};`")));
-        };
-        let ty = self.place(place)?.ty;
-        let Type::Tensor(t) = &ty else {
-            let array = matches!(ty, Type::Array(..));
-            return Some(match array {
-                true => diag.help(format!(
-                    "a loop gives the elements of an array: `for l in {place} {{ … }}`"
-                )),
-                false => diag,
-            });
-        };
-        let bare = |sub: &ast::Sub| match sub {
-            ast::Sub::Expr(e) => walk::name(e).map(str::to_owned),
-            ast::Sub::Rest(name) => Some(format!("..{name}")),
-            ast::Sub::Merged(..) => None,
-        };
-        let given: Option<Vec<String>> = subs.iter().map(bare).collect();
-        let own = index_names(&t.axes);
-        // The axes in an order that is not theirs are another tensor.
-        let moved = |given: &Vec<String>| given != &own && own.iter().all(|n| given.contains(n));
-        let rank = wanted
-            .and_then(Type::tensor)
-            .map(|wanted| wanted.axes.len());
-        let every = given.is_some_and(|given| given.len() == own.len() && !moved(&given));
-        if every && rank.is_none_or(|rank| rank == own.len()) {
-            let help = "a block takes the whole tensor: {}";
-            return Some(diag.fix(Fix::replace(arg.span, place.to_string(), help)));
-        }
-        let axes = super::tree::listed(&t.axes);
-        Some(diag.help(match rank {
-            Some(rank) if rank < own.len() => format!(
-                "a block takes whole tensors: for all of the [{axes}] of `{place}`, give its parameter \
-                 the other axes too, or `dim ..L`"
-            ),
-            _ => format!("a block takes whole tensors: make this one before, `let t[…] = {inner};`"),
-        }))
-    }
-
-    /// The arguments of a call; `params` are the types of the parameters as far as known.
-    fn arguments(&mut self, args: &[ast::Expr], params: &[Type]) -> Option<Vec<(Argument, Type)>> {
+    /// The arguments of a call; `params` are the parameters as far as known.
+    fn arguments(&mut self, args: &[ast::Expr], params: &[Param]) -> Option<Vec<(Argument, Type)>> {
         let args = args.iter().enumerate();
         let made: Vec<_> = args
             .map(|(at, arg)| self.argument(arg, params.get(at)))
@@ -391,13 +342,9 @@ impl BodyCx<'_> {
         args: &[ast::Expr],
         hints: &[Type],
     ) -> Option<Made> {
-        let plain = self
-            .items
-            .checked
-            .block(name)
-            .map_or(&[][..], |b| &b.params);
-        let params: Vec<Type> = plain.iter().map(|param| param.ty.clone()).collect();
-        let mut made = self.arguments(args, &params)?;
+        let checked = self.items.checked;
+        let params = checked.block(name).map_or(&[][..], |b| &b.params);
+        let mut made = self.arguments(args, params)?;
         let types: Vec<&Type> = made.iter().map(|(_, ty)| ty).collect();
         let callee = self.callee(name, &types, args, path)?;
         if made.len() != callee.params.len() {

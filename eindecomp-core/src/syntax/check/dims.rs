@@ -38,6 +38,8 @@ pub(super) struct DimScope {
     pub(super) implicit: Vec<Clause>,
     /// Parameters without axes: numbers of a run.
     pub(super) numbers: BTreeSet<Arc<str>>,
+    /// Of a block's statements, where a lower-case letter may be meant as an index?
+    pub(super) in_body: bool,
     /// Where a dim more would be declared, and how, `{}` being its name.
     pub(super) generics: Option<(Span, &'static str)>,
 }
@@ -144,7 +146,7 @@ impl DimScope {
             diag = diag.fix(Fix::replace(path.span, meant, "did you mean {}?"));
         } else if let Some((place, text)) = self.generics
             && DType::from_name(&name).is_none()
-            && (self.dims.is_empty() || name.len() > 1)
+            && (self.dims.is_empty() || name.len() > 1 || !self.in_body)
         {
             let help = format!("declare it, in upper case: `<dim {upper}>`");
             let text = text.replace("{}", &upper);

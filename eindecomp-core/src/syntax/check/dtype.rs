@@ -1,6 +1,7 @@
 //! Element types: literals take theirs from context, operands widen to a common one, statements
 //! may narrow.
 
+use super::traps::counted;
 use super::tree::{Expr, ExprKind};
 use crate::ein::{DType, Value};
 use crate::syntax::ast;
@@ -208,6 +209,10 @@ pub(super) fn store(
         });
     }
     let message = format!("this value is {}, which is no {dtype}", e.dtype);
-    errors.push(Diag::new(Code::NoCommonDtype, e.span, message).fix(cast(text, dtype)));
+    let counted = (e.dtype == DType::Bool)
+        .then(|| counted(text, dtype))
+        .flatten();
+    let fix = counted.unwrap_or_else(|| cast(text, dtype));
+    errors.push(Diag::new(Code::NoCommonDtype, e.span, message).fix(fix));
     None
 }

@@ -15,7 +15,7 @@ use super::unbound::mend;
 use crate::ein::{Agg, DType, ScalarFn, Value};
 use crate::syntax::ast::{self, Ident, LeftIndex, Lit};
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::names::{are, count, instead, nearest_function};
+use crate::syntax::names::{are, count, instead, nearest_function, rust_number};
 use crate::syntax::token::Span;
 
 /// Scalar functions that one statement may inline.
@@ -125,7 +125,10 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         if self.cx.dims.dims.contains(&name.name) {
             let text = format!("`{name}` is a dim or loop variable here");
             let diag = Diag::new(Code::Duplicate, name.span, text);
-            self.report(diag.help("indices are written in lower case, and called otherwise"));
+            self.report(match self.lower_case(name) {
+                Some(fix) => diag.fix(fix),
+                None => diag.help("indices are written in lower case, and called otherwise"),
+            });
             return None;
         }
         if let Some(other) = self.visible_index(&name.name) {
@@ -156,6 +159,22 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         });
         self.visible.push(id);
         Some(id)
+    }
+
+    /// An index in lower case, here and wherever the statement reads an axis by it.
+    fn lower_case(&self, name: &Ident) -> Option<Fix> {
+        let lower = name.as_str().to_lowercase();
+        let taken = lower == name.as_str() || self.visible_index(&lower).is_some();
+        let mut places = Vec::new();
+        super::walk::stands(self.cx.value()?, name.as_str(), &mut places);
+        if taken || self.cx.dims.named(&lower).is_some() {
+            return None;
+        }
+        let mut fix = Fix::replace(name.span, &*lower, "indices are lower case: {}");
+        let uses = places.into_iter().map(|span| (span, lower.clone()));
+        fix.edits
+            .extend(uses.filter(|(span, _)| *span != name.span));
+        Some(fix)
     }
 
     pub(super) fn visible_index(&self, name: &str) -> Option<IndexId> {
@@ -196,6 +215,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             }
         };
         self.mend_unbound(before, value);
+        self.mend_compared(before, value);
         let stored = made?.into_iter().zip(dtypes);
         let stored: Vec<Option<Expr>> = stored
             .map(|(e, dtype)| store(e, *dtype, value, &mut self.cx.errors))
@@ -258,7 +278,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 cond,
                 then,
                 otherwise,
-            } => self.branch(cond, then, otherwise, span),
+            } => self.branch(cond, then, otherwise.as_deref(), span),
         }
     }
 
@@ -293,6 +313,12 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 span,
             })
         };
+        if let Some(number) = rust_number(&place.path).filter(|_| place.fields.is_empty()) {
+            let text = format!("`{place}` is a number of Rust, and is written out here");
+            let fix = Fix::replace(span, number, "write {}");
+            self.report(Diag::new(Code::DimValue, span, text).fix(fix));
+            return None;
+        }
         if let (Some(definition), [(_, known)]) = (&self.definition, &self.inline[..]) {
             let Some(arg) = known.get(&*place.to_string()) else {
                 let diag = definition.unknown(place, known);
@@ -431,12 +457,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
     fn unknown_function(&self, path: &ast::Path, args: &[ast::Expr], span: Span) -> Diag {
         let name = path.to_string();
         if self.cx.items.blocks.contains(&*name) {
-            let text = format!("`{name}` is a block, so its result needs a name of its own");
-            let diag = Diag::new(Code::Pattern, path.span, text);
-            let args = super::tree::listed(args);
-            return diag.help(format!(
-                "put `let t = {name}({args});` before, and read `t[…]`"
-            ));
+            return self.cx.inner_call(path, args, span);
         }
         let arity = (1..=3).find(|n| ScalarFn::from_name(&name, *n).is_some());
         if let Some(arity) = arity.filter(|_| ScalarFn::from_name(&name, args.len()).is_none()) {

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use super::body::BodyCx;
 use super::dims::too_long;
-use super::fixes::{other_index, pad, range, swap, swap_both, swap_gather};
-use super::prove::{Equality, Facts};
-use super::ranges::{index_facts, poly};
+use super::fixes::{other_index, range, swap, swap_both, swap_gather};
+use super::padding::pad;
+use super::prove::Equality;
+use super::ranges::{index_facts, inside, poly};
 use super::tree::{Clause, Expr, Index, IndexId, Origin};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::CmpOp;
@@ -162,7 +163,7 @@ pub(super) fn solve(
             break;
         }
     }
-    let mut indices = Some(Vec::new());
+    let (mut indices, mut told_of) = (Some(Vec::new()), BTreeSet::new());
     for (at, (decl, source)) in decls.iter().zip(&known).enumerate() {
         match (source, &mut indices) {
             (Some(source), Some(indices)) => indices.push(Index {
@@ -174,12 +175,18 @@ pub(super) fn solve(
             (None, _) => {
                 indices = None;
                 let named = |read: &MergedUse| read.members.contains(&IndexId(at as u16));
-                let excused = poisoned.contains(&IndexId(at as u16))
+                // One error for a merged axis.
+                let told = merged
+                    .iter()
+                    .any(|read| named(read) && read.members.iter().any(|m| told_of.contains(m)));
+                let excused = told
+                    || poisoned.contains(&IndexId(at as u16))
                     || merged
                         .iter()
                         .enumerate()
                         .any(|(n, r)| failed.contains(&n) && named(r));
                 if !excused {
+                    told_of.insert(IndexId(at as u16));
                     let merged = merged.iter().any(named);
                     let mut diag = unknown(decl, merged);
                     let index = IndexId(at as u16);
@@ -262,9 +269,10 @@ fn range_of(
     }
     let mut fix = range(&decl.name, decl.span, &extent.to_string());
     for (at, shifted) in mine {
-        let inside = facts.nonneg(&at) && facts.holds(&at, CmpOp::Lt, &shifted.extent);
-        if !shifted.guarded && !inside {
-            let pad = pad(&shifted.access);
+        let text = &shifted.access.subs[shifted.axis];
+        let inside = inside(&facts, text, &at, &shifted.extent);
+        if !shifted.guarded && !inside.is_empty() {
+            let pad = pad(cx, &shifted.access, &inside).into_iter().next()?;
             fix.help = format!("{}, and {}", fix.help, pad.help);
             fix.edits.extend(pad.edits);
         }
@@ -321,7 +329,7 @@ fn from_uses(
             Some((access.clone(), fix))
         });
         let over_consts = cx.dims.only_consts(&facts.normal(&(a - b)));
-        let part = part(facts, decl, first, u, wanted);
+        let part = part(cx, decl, first, u, wanted);
         let different = "use two indices if these are different axes";
         let mut diag = differ();
         if matches!(answer, Equality::Unknown) && over_consts {
@@ -406,12 +414,13 @@ fn stored(uses: &Uses, first: &Source, second: &Use) -> Option<Span> {
 /// Where the extent of the index is the shorter one, the longer axis can be read in part; where it
 /// is the longer one, the shorter axis can be padded.
 fn part(
-    facts: &Facts,
+    cx: &BodyCx<'_>,
     decl: &Decl,
     first: &Source,
     second: &Use,
     wanted: Option<&Dim>,
 ) -> Option<Fix> {
+    let facts = &cx.facts;
     let (a, b) = (&first.extent, &second.extent);
     let second_is_longer = facts.holds(a, CmpOp::Le, b);
     if !second_is_longer && !facts.holds(b, CmpOp::Le, a) {
@@ -433,7 +442,9 @@ fn part(
         let help = format!("`0 + {}` to read a part", decl.name);
         return Some(Fix::before(long_read?, "0 + ", &help));
     }
-    equal(extent, longer).then_some(pad(short_read?))
+    let inside = [format!("{} < {shorter}", decl.name)];
+    let pads = equal(extent, longer).then(|| short_read.map(|read| pad(cx, read, &inside)));
+    pads.flatten()?.into_iter().next()
 }
 
 /// The extent of the one unknown member of a merged read.

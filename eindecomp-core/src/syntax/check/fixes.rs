@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::body::BodyCx;
 use super::extents::{Access, Decl, Use, Uses};
 use super::prove::{Equality, Facts};
+use super::traps::counted;
 use super::tree::{Expr, ExprKind, IndexId, ParamRole, Type};
 use super::walk::{self, free};
 use crate::ein::dim::Atom;
@@ -188,6 +189,23 @@ impl BodyCx<'_> {
         })
     }
 
+    /// The comparisons counted, in the statement that defines the name at `place`, where that gives
+    /// the declared number.
+    pub(super) fn counted(&self, place: Span, found: &Type, declared: &Type) -> Option<Fix> {
+        let (found, declared) = (found.tensor()?, declared.tensor()?);
+        let bools = found.dtype == DType::Bool && found.axes == declared.axes;
+        let value = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
+            StmtKind::Let {
+                pat,
+                ty: None,
+                value,
+                ..
+            } => pat.names.iter().any(|n| n.span == place).then_some(value),
+            _ => None,
+        })?;
+        counted(value, declared.dtype).filter(|_| bools)
+    }
+
     /// Indices for a statement on whole tensors: those that its accesses use, or one for each axis
     /// of the tensors that it names.
     pub(super) fn indexed(&self, pattern: &Pattern, value: &ast::Expr) -> Option<Fix> {
@@ -253,6 +271,19 @@ impl BodyCx<'_> {
             Type::Tensor(t) => Some(&t.axes),
             _ => None,
         }
+    }
+
+    /// Does an index on the left at `place` run over an axis of a declared result?
+    pub(super) fn is_declared(&self, place: Span) -> bool {
+        let Some(StmtKind::Let { pat, .. }) = self.stmt.map(|stmt| &stmt.kind) else {
+            return false;
+        };
+        let around = pat.span.start <= place.start && place.end <= pat.span.end;
+        around
+            && pat
+                .names
+                .iter()
+                .any(|n| self.result_axes(n.as_str()).is_some())
     }
 
     /// Another dtype where a tensor with these axes is declared, if it is the parameter of its
@@ -395,14 +426,6 @@ pub(super) fn zero(dtype: DType) -> &'static str {
     } else {
         "false"
     }
-}
-
-/// The value 0 outside of an access.
-pub(super) fn pad(access: &Access) -> Fix {
-    let zero = zero(access.dtype);
-    let (open, close) = ("(", format!(" else {zero})"));
-    let shown = format!("({access} else {zero})");
-    Fix::wrap(access.span, open, &close, &shown, "{} to pad")
 }
 
 /// Two indices of an access change places, if they then agree with every other use of them.

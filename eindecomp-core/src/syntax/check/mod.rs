@@ -10,10 +10,12 @@
 //! * `body`: the variables of a block; `stmts`: its statements; `stores`: those into state;
 //!   `results`: what it returns;
 //! * `calls`: blocks calling blocks; `arguments`: what they are called with;
+//!   `hoisted`: what needs a statement of its own;
 //! * `expr`, `ops`, `access`, `reduce`: expressions; `traps`: what a reduction hardly means; `dtype`: their element types;
 //! * `aggs`: aggregations over records;
 //! * `extents`: what indices run over; `ranges`: accesses in bounds; `prove`: the facts for both;
-//! * `fixes`: changes that errors propose; `unbound`: which index is meant.
+//! * `guards`: conditions around accesses; `together`: several errors as one;
+//! * `fixes`: changes that errors propose; `padding`: values outside; `unbound`: which index is meant.
 
 mod access;
 mod aggs;
@@ -25,11 +27,14 @@ mod dtype;
 mod expr;
 mod extents;
 mod fixes;
+mod guards;
+mod hoisted;
 mod instance;
 mod kernels;
 mod mentions;
 mod ops;
 mod others;
+mod padding;
 mod prove;
 mod ranges;
 mod reduce;
@@ -37,6 +42,7 @@ mod results;
 mod scalars;
 mod stmts;
 mod stores;
+mod together;
 mod traps;
 mod tree;
 mod types;

@@ -3,6 +3,7 @@
 use super::dtype::{Flex, cast, fix, flex, unify};
 use super::expr::{Mode, StmtCx};
 use super::fixes::zero;
+use super::padding;
 use super::ranges::poly;
 use super::tree::{Expr, ExprKind, IndexId, listed};
 use super::walk;
@@ -10,6 +11,7 @@ use crate::ein::scalar::DTypeRule;
 use crate::ein::{DType, ScalarFn, Value};
 use crate::syntax::ast::{self, BinaryOp, CmpOp, UnaryOp};
 use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::NO_ELSE;
 use crate::syntax::token::Span;
 
 impl StmtCx<'_, '_> {
@@ -165,7 +167,7 @@ impl StmtCx<'_, '_> {
         &mut self,
         cond: &ast::Expr,
         then: &ast::Expr,
-        otherwise: &ast::Expr,
+        otherwise: Option<&ast::Expr>,
         span: Span,
     ) -> Option<Expr> {
         let test = self.condition(cond);
@@ -178,6 +180,16 @@ impl StmtCx<'_, '_> {
         if !single {
             self.guards.truncate(depth);
         }
+        let Some(otherwise) = otherwise else {
+            self.guards.truncate(depth);
+            let diag = Diag::new(Code::MissingElse, span, NO_ELSE);
+            let fix = a.and_then(|a| padding::otherwise(self.cx, span, a.dtype));
+            self.report(match fix {
+                Some(fix) => diag.fix(fix),
+                None => diag.help("write `else { … }`"),
+            });
+            return None;
+        };
         let b = self.expr(otherwise);
         self.guards.truncate(depth);
         let mut branches = [a?, b?];

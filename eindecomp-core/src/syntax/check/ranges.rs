@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use super::body::BodyCx;
 use super::extents::{Access, Uses};
-use super::fixes::{pad, range};
+use super::fixes::range;
+use super::guards::{self, Guards};
 use super::ops::is_comparison;
+use super::padding::pad;
 use super::prove::{Equality, Facts};
+use super::together::{Kind, Outside, together};
 use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Mixed, Origin, Read, Sub};
 use crate::ein::dim::Atom;
 use crate::ein::{Dim, ScalarFn, Value};
@@ -92,8 +95,11 @@ fn walk(
         accesses,
         stores,
         meant,
+        outside: Vec::new(),
     };
     walk.expr(value, &plain, &plain);
+    let outside = walk.outside;
+    cx.errors.extend(together(outside));
     (cx.errors.len() == before).then_some(())
 }
 
@@ -102,6 +108,20 @@ pub(super) fn index_facts(facts: &mut Facts, name: &Arc<str>, extent: &Dim) {
     let last = extent - &Dim::from(1);
     facts.assume_nonneg(&(&last - &Dim::sym(name.clone())));
     facts.assume_nonneg(&last);
+}
+
+/// The conditions that keep the position `at`, written `text`, inside of an axis, as far as the
+/// facts leave them open.
+pub(super) fn inside(facts: &Facts, text: &str, at: &Dim, extent: &Dim) -> Vec<String> {
+    let mut open = Vec::new();
+    if !facts.nonneg(at) {
+        let (left, right) = sides(at);
+        open.push(format!("{left} >= {right}"));
+    }
+    if !facts.holds(at, CmpOp::Lt, extent) {
+        open.push(format!("{text} < {extent}"));
+    }
+    open
 }
 
 struct Walk<'w, 'a> {
@@ -114,6 +134,8 @@ struct Walk<'w, 'a> {
     /// Is it written, not read? There is no value outside then.
     stores: bool,
     meant: Meant<'w>,
+    /// Reads that leave their axis.
+    outside: Vec<Outside>,
 }
 
 impl Walk<'_, '_> {
@@ -256,7 +278,7 @@ impl Walk<'_, '_> {
         if self.inside(e, extent, guarded) {
             return true;
         }
-        self.outside(e, (span, axis), whole, extent, guarded);
+        self.outside(e, (span, axis), whole, extent, (plain, guarded));
         false
     }
 
@@ -350,7 +372,7 @@ impl Walk<'_, '_> {
         (span, axis): (Span, usize),
         whole: bool,
         extent: &Dim,
-        facts: &Facts,
+        (plain, facts): (&Facts, &Facts),
     ) {
         let one = Dim::from(1);
         let Some(access) = self.accesses.get(&span).cloned() else {
@@ -358,8 +380,16 @@ impl Walk<'_, '_> {
         };
         let text = &access.subs[axis];
         let at = poly(e, &self.names);
-        let low = at.as_ref().and_then(|p| self.endpoint(p, facts, true));
-        let high = at.as_ref().and_then(|p| self.endpoint(p, facts, false));
+        let names = self.names.clone();
+        let guards = Guards::of(self.cx, span, &names);
+        let end = |low: bool| {
+            let at = at.as_ref()?;
+            let (told, own) = (guards.end(at, low), self.endpoint(at, facts, &guards, low));
+            let cmp = if low { CmpOp::Le } else { CmpOp::Ge };
+            let looser = |told: &Dim| own.as_ref().is_some_and(|own| facts.holds(told, cmp, own));
+            told.filter(|told| !looser(told)).or(own)
+        };
+        let (low, high) = (end(true), end(false));
         let left: Vec<Option<Dim>> = vec![
             low.clone(),
             high.as_ref().map(|high| &(extent - high) - &one),
@@ -422,21 +452,44 @@ impl Walk<'_, '_> {
         let clauses = clauses.and_then(|clauses| self.cx.add_clauses(&clauses));
         // One position that is outside whatever the sizes are has no use for padding.
         let never = low == high && left.iter().flatten().any(|d| never(&d));
-        let padded = whole && !never && !self.stores && self.as_declared(&at);
         let in_part = at.as_ref().and_then(|at| self.in_part(at, extent));
+        let declared = self.as_declared(&at) && in_part.is_none();
+        let corrected = at.as_ref().filter(|_| declared).and_then(|at| {
+            let outside = guards::Outside { text, at, extent };
+            guards.corrected(plain, &outside)
+        });
+        let guarded = corrected.is_some();
+        let padded = whole && !never && !guarded && !self.stores && self.as_declared(&at);
+        let inside = at.as_ref().map(|at| inside(facts, text, at, extent));
+        let pads = inside
+            .filter(|_| padded)
+            .map(|inside| pad(self.cx, &access, &inside));
+        let pads = pads.into_iter().flatten();
         let starts_inside = low.is_some_and(|low| facts.nonneg(&low)) && in_part.is_none();
-        let diag = diag
-            .fixes(self.last(e, &at, extent, facts))
-            .fixes(clauses)
-            .fixes(in_part)
-            .fixes(padded.then(|| pad(&access)));
+        let clauses = clauses.filter(|_| !guarded);
+        let last = self.last(e, &at, extent, facts);
+        let kinds = [
+            (Kind::Guard, corrected),
+            (Kind::Element, last),
+            (Kind::Clause, clauses),
+            (Kind::Range, in_part),
+        ];
+        let fixes = kinds
+            .into_iter()
+            .filter_map(|(kind, fix)| Some((kind, fix?)));
+        let fixes = fixes.chain(pads.map(|fix| (Kind::Pad, fix))).collect();
         let shorter = high
-            .filter(|_| starts_inside)
+            .filter(|_| starts_inside && !guarded)
             .and_then(|high| self.shorter(&at?, &(&high - extent)));
-        self.cx.errors.push(match shorter {
+        let diag = match shorter {
             Some(help) => diag.help(help),
             None if !whole => diag.help("read it under an `if` that keeps the member in range"),
             None => diag,
+        };
+        self.outside.push(Outside {
+            access,
+            diag,
+            fixes,
         });
     }
 
@@ -448,6 +501,13 @@ impl Walk<'_, '_> {
             _ if at == extent => -1,
             _ => return None,
         };
+        // `x[N]`, where `n` runs over the axis.
+        let own = extent.as_symbol().map(|symbol| symbol.to_lowercase());
+        let mut active = self.active.iter().map(|id| &self.indices[id.at()]);
+        let own = own.filter(|own| active.any(|i| *i.name == **own && i.extent == *extent));
+        if let Some(own) = own.filter(|_| at == extent) {
+            return Some(Fix::replace(e.span, own, "did you mean {}?"));
+        }
         let meant = extent + &Dim::from(back);
         let fix = Fix::replace(e.span, meant.to_string(), "did you mean {}?");
         if facts.nonneg(&meant) {
@@ -517,7 +577,7 @@ impl Walk<'_, '_> {
         let index = declared.find(|index| {
             let rest = at - &Dim::sym(index.name.clone());
             let alone = !rest.symbols().contains(&index.name);
-            alone && index.extent.as_const().is_none()
+            alone && index.extent.as_const().is_none() && !self.cx.is_declared(index.span)
         })?;
         let extent = &index.extent - &Dim::from(over);
         Some(format!(
@@ -527,7 +587,7 @@ impl Walk<'_, '_> {
     }
 
     /// The smallest or largest value by the endpoints of every index, as a polynomial of dims.
-    fn endpoint(&self, p: &Dim, facts: &Facts, low: bool) -> Option<Dim> {
+    fn endpoint(&self, p: &Dim, facts: &Facts, guards: &Guards<'_>, low: bool) -> Option<Dim> {
         let mut p = p.clone();
         for index in self.active.iter().map(|id| &self.indices[id.at()]) {
             if !p.symbols().contains(&index.name) {
@@ -558,11 +618,8 @@ impl Walk<'_, '_> {
             } else {
                 return None;
             };
-            let end = if rising == low {
-                Dim::from(0)
-            } else {
-                &index.extent - &Dim::from(1)
-            };
+            let (first, last) = guards.range(facts, &index.name, &index.extent);
+            let end = if rising == low { first } else { last };
             p = p.try_substitute(&|s| (*s == *index.name).then(|| end.clone()))?;
         }
         let free = self.names.iter().all(|name| !p.symbols().contains(name));
@@ -579,7 +636,7 @@ fn data_dependent(e: &Expr) -> bool {
 }
 
 /// `d ≥ 0` as `left ≥ right` without negative terms.
-fn sides(d: &Dim) -> (Dim, Dim) {
+pub(super) fn sides(d: &Dim) -> (Dim, Dim) {
     let (mut left, mut right) = (Dim::from(0), Dim::from(0));
     for (monomial, coefficient) in d.terms() {
         let term = monomial

@@ -317,7 +317,8 @@ impl StmtCx<'_, '_> {
                 undefined(compared)
             })
         } else if value.dtype == DType::Bool {
-            Some(undefined(cast(text, DType::I64)))
+            let number = row.int_identity.map_or(DType::F32, |_| DType::I64);
+            Some(undefined(cast(text, number)))
         } else if row.int_identity.is_none() && value.dtype.is_int() {
             Some(undefined(cast(text, DType::F32)))
         } else {
@@ -406,6 +407,37 @@ pub(super) fn head(reduce: &ast::Reduce) -> String {
         text += &format!("; {acc}");
     }
     text + "]"
+}
+
+/// A reduction with one more condition; `{}` in `help` is its head.
+pub(super) fn with_filter(reduce: &ast::Reduce, condition: &str, help: &str) -> Option<Fix> {
+    let last = reduce.indices.last()?;
+    let or = |e: &ast::Expr| matches!(&e.kind, ast::ExprKind::Binary(ast::BinaryOp::Or, ..));
+    let text = match &reduce.filter {
+        None => condition.to_owned(),
+        Some(filter) if or(filter) => format!("({filter}) && {condition}"),
+        Some(filter) => format!("{filter} && {condition}"),
+    };
+    let fix = match &reduce.filter {
+        Some(filter) => Fix::replace(filter.span, &*text, ""),
+        None => {
+            let place = last.extent.as_ref().map_or(last.name.span, |dim| dim.span);
+            Fix::after(place, format!(" where {text}"), "")
+        }
+    };
+    let mut shown = format!("{}[{}", reduce.agg, super::tree::listed(&reduce.indices));
+    shown += &format!(" where {text}");
+    if let Some(acc) = &reduce.acc {
+        shown += &format!("; {acc}");
+    }
+    let shown = format!("`{shown}]`");
+    Some(Fix {
+        help: match help {
+            "" => shown,
+            help => help.replace("{}", &shown),
+        },
+        ..fix
+    })
 }
 
 /// A reduction without what it says of its accumulator.

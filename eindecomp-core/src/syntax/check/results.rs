@@ -55,11 +55,13 @@ impl BodyCx<'_> {
                 let found = std::slice::from_ref(&ty);
                 let transposed = self.transposed(place, &ty, &declared[at]);
                 let ranged = self.ranged.get(&place).cloned();
-                let declare = match transposed.as_ref().or(ranged.as_ref()) {
+                let counted = self.counted(place, &ty, &declared[at]);
+                let other = transposed.as_ref().or(ranged.as_ref()).or(counted.as_ref());
+                let declare = match other {
                     None => self.declare(found, ast.ret.types[at].span),
                     Some(_) => None,
                 };
-                let diag = diag.fixes(reordered).fixes(annotated);
+                let diag = diag.fixes(reordered).fixes(annotated).fixes(counted);
                 self.errors
                     .push(diag.fixes(transposed).fixes(ranged).fixes(declare));
             }
@@ -168,7 +170,7 @@ impl BodyCx<'_> {
     }
 
     /// Does it call a block?
-    fn calls_block(&self, e: &Expr) -> bool {
+    pub(super) fn calls_block(&self, e: &Expr) -> bool {
         let block = matches!(&e.kind, ExprKind::Call { path, .. }
             if self.items.blocks.contains(&*path.to_string()));
         block || e.children().into_iter().any(|e| self.calls_block(e))
@@ -176,7 +178,7 @@ impl BodyCx<'_> {
 }
 
 /// The tensors named at `places` are read by these indices.
-fn read_by(e: &mut Expr, places: &[Span], indices: &[String]) {
+pub(super) fn read_by(e: &mut Expr, places: &[Span], indices: &[String]) {
     if let ExprKind::Name(place) = &e.kind
         && places.contains(&e.span)
     {

@@ -7,7 +7,7 @@ use super::types::Declared;
 use crate::ein::ScalarFn;
 use crate::syntax::ast::{Expr, ExprKind, Item, Path, Program, ScalarFn as Function};
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::names::{are, count, instead, nearest_function};
+use crate::syntax::names::{NO_ELSE, are, count, instead, nearest_function};
 use crate::syntax::token::Span;
 
 /// Reports what is wrong with scalar functions; uses of those with errors say nothing more.
@@ -115,6 +115,13 @@ impl Body<'_, '_> {
                 return;
             }
             ExprKind::Call { path, args } => self.call(path, args.len()),
+            ExprKind::If {
+                otherwise: None, ..
+            } => {
+                let fix = Fix::after(e.span, " else { 0.0 }", "add {}");
+                let diag = Diag::new(Code::MissingElse, e.span, NO_ELSE);
+                self.errors.push(diag.fix(fix));
+            }
             _ => {}
         }
         e.children().into_iter().for_each(|e| self.expr(e));

@@ -21,9 +21,9 @@ use crate::syntax::ast::{
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
 
-impl BodyCx<'_> {
+impl<'a> BodyCx<'a> {
     /// Every statement, or `None` if one is wrong.
-    pub(super) fn stmts(&mut self, stmts: &[ast::Stmt]) -> Option<Vec<Stmt>> {
+    pub(super) fn stmts(&mut self, stmts: &'a [ast::Stmt]) -> Option<Vec<Stmt>> {
         let mut out = Some(Vec::new());
         for (at, stmt) in stmts.iter().enumerate() {
             let outer = std::mem::replace(&mut self.upcoming, defined(&stmts[at + 1..]));
@@ -38,7 +38,8 @@ impl BodyCx<'_> {
         out
     }
 
-    fn stmt(&mut self, stmt: &ast::Stmt) -> Option<Stmt> {
+    fn stmt(&mut self, stmt: &'a ast::Stmt) -> Option<Stmt> {
+        self.stmt = Some(stmt);
         match &stmt.kind {
             StmtKind::Let {
                 mutable,
@@ -151,15 +152,11 @@ impl BodyCx<'_> {
         value: &ast::Expr,
     ) -> Option<Stmt> {
         if let ast::ExprKind::Call { path, args } = &value.kind
-            && let [name] = &pat.names[..]
+            && pat.names.len() == 1
             && self.items.blocks.contains(&*path.to_string())
         {
-            let text = format!("`{path}` is a block, so its result is bound whole");
-            let args = super::tree::listed(args);
-            let help = format!("`let {name} = {path}({args});`");
-            let bare = Fix::replace(Span::new(name.span.end, pat.span.end), "", &help);
-            self.errors
-                .push(Diag::new(Code::Pattern, pat.span, text).fix(bare));
+            let diag = self.bound_whole(pat, path, args);
+            self.errors.push(diag);
             return None;
         }
         let dtypes = match ty {
@@ -362,7 +359,12 @@ impl BodyCx<'_> {
         }
     }
 
-    fn for_stmt(&mut self, vars: &[Ident], range: &ForRange, body: &[ast::Stmt]) -> Option<Stmt> {
+    fn for_stmt(
+        &mut self,
+        vars: &[Ident],
+        range: &ForRange,
+        body: &'a [ast::Stmt],
+    ) -> Option<Stmt> {
         self.scopes.push(BTreeMap::new());
         let facts = self.facts.clone();
         let loop_var = match range {

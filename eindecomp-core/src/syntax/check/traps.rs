@@ -232,6 +232,18 @@ impl StmtCx<'_, '_> {
         Some(())
     }
 
+    /// Says of errors since number `before` about a body that is no bool, that the comparison behind
+    /// the reduction is meant to be its body.
+    pub(super) fn mend_compared(&mut self, before: usize, value: &ast::Expr) {
+        for diag in &mut self.cx.errors[before..] {
+            if diag.code == Code::DtypeRule
+                && let Some(fix) = compared(value, diag.primary)
+            {
+                diag.fixes = vec![fix];
+            }
+        }
+    }
+
     /// Would a cast of this to `to` lose something? Its errors are reported already.
     fn narrows(&mut self, value: &ast::Expr, to: DType) -> bool {
         fn dtype_of(cx: &StmtCx<'_, '_>, e: &ast::Expr) -> Option<DType> {
@@ -254,6 +266,49 @@ impl StmtCx<'_, '_> {
             same_kind && !from.widens_to(to)
         })
     }
+}
+
+/// The comparison that follows a reduction of the body at `place`, as its body.
+fn compared(e: &ast::Expr, place: Span) -> Option<Fix> {
+    if let Some((reduce, body, op, right)) = comparison(e)
+        && body.span == place
+    {
+        let shown = format!("{} ({body} {} {right})", head(reduce), op.symbol());
+        let help = format!("did you mean `{shown}`?");
+        let fix = Fix::before(body.span, "(", &help);
+        return Some(fix.and(Span::new(e.span.end, e.span.end), ")"));
+    }
+    let children = e.children().into_iter();
+    children.filter_map(|e| compared(e, place)).next()
+}
+
+/// A reduction of a product with a comparison behind it.
+fn comparison(e: &ast::Expr) -> Option<(&ast::Reduce, &ast::Expr, BinaryOp, &ast::Expr)> {
+    let ast::ExprKind::Binary(op @ BinaryOp::Cmp(_), left, right) = &e.kind else {
+        return None;
+    };
+    let ast::ExprKind::Reduce(reduce) = &left.kind else {
+        return None;
+    };
+    match &reduce.body {
+        ast::ReduceBody::Product(body) => Some((reduce, body, *op, right)),
+        ast::ReduceBody::Args(_) => None,
+    }
+}
+
+/// A sum or mean that is compared, as one of the comparisons, for a statement of the dtype.
+pub(super) fn counted(e: &ast::Expr, dtype: DType) -> Option<Fix> {
+    let (reduce, body, op, right) = comparison(e)?;
+    let agg = Agg::from_name(&reduce.agg.to_string())?;
+    let counts = agg == Agg::SUM && dtype != DType::Bool || agg == Agg::MEAN && dtype.is_float();
+    let shown = format!(
+        "{} ({body} {} {right}) as {dtype}",
+        head(reduce),
+        op.symbol()
+    );
+    let help = format!("did you mean `{shown}`?");
+    let close = format!(") as {dtype}");
+    counts.then(|| Fix::before(body.span, "(", &help).and(Span::new(e.span.end, e.span.end), close))
 }
 
 fn named_path(name: &str, span: Span) -> ast::Path {

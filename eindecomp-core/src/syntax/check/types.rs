@@ -311,6 +311,11 @@ pub(super) fn resolve(
             Some(Type::Struct(StructType { name: text, args }))
         }
         ast::TypeKind::Array(element, length) => {
+            if let Some(fix) = tensor(ty, scope) {
+                let text = "this is an array of numbers, whose length is fixed";
+                errors.push(Diag::new(Code::Extent, ty.span, text).fix(fix));
+                return None;
+            }
             let element = resolve(element, scope, declared, errors);
             let count = scope.dim(length, errors)?;
             if count.as_const().is_none() && !scope.only_consts(&count) {
@@ -323,6 +328,23 @@ pub(super) fn resolve(
             Some(Type::Array(Box::new(element?), count))
         }
     }
+}
+
+/// The tensor that is meant by arrays of numbers, one of whose lengths is a dim.
+fn tensor(ty: &ast::Type, scope: &DimScope) -> Option<Fix> {
+    let (mut element, mut lengths) = (ty, Vec::new());
+    while let ast::TypeKind::Array(inner, length) = &element.kind {
+        lengths.push(length.to_string());
+        element = inner;
+    }
+    let ast::TypeKind::Tensor { dtype, axes } = &element.kind else {
+        return None;
+    };
+    let open = |name: &String| scope.named(name).is_some_and(|d| d.as_const().is_none());
+    let open = lengths.iter().any(open) && DType::from_name(dtype.as_str()).is_some();
+    lengths.extend(axes.iter().flatten().map(ast::Dim::to_string));
+    let text = format!("{dtype}[{}]", lengths.join(", "));
+    open.then(|| Fix::replace(ty.span, text, "did you mean the tensor {}?"))
 }
 
 fn unknown_type(path: &ast::Path, declared: &Declared<'_>) -> Diag {

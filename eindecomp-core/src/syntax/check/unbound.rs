@@ -3,7 +3,7 @@
 use super::reduce::head;
 use super::walk::{mentions, named, positions};
 use crate::ein::Agg;
-use crate::syntax::ast::{BinaryOp, Expr, ExprKind, Ident, Reduce, ReduceBody};
+use crate::syntax::ast::{BinaryOp, Expr, ExprKind, Ident, IndexDecl, Reduce, ReduceBody};
 use crate::syntax::diag::{Diag, Fix};
 use crate::syntax::names::nearest;
 use crate::syntax::token::Span;
@@ -60,8 +60,14 @@ pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)]) -> Diag {
         && Agg::from_name(name.as_str()).is_none();
     match around.last() {
         _ if !summable => diag.help("put it on the left, or reduce it"),
-        Some(reduce) if selects(reduce) => diag.help("put it on the left"),
-        Some(reduce) => diag.fixes(reduced_too(reduce, name)),
+        Some(reduce) => match within(reduce, name) {
+            Within::Contracted(fix) => diag.fix(fix),
+            Within::Reduced if selects(reduce) => diag.help("put it on the left"),
+            Within::Reduced => diag.fixes(reduced_too(reduce, name)),
+            Within::Unclear => diag.help(format!(
+                "put it on the left, or reduce it where that is meant: `sum[{name}] …`"
+            )),
+        },
         None => diag
             .fixes(summed(value, name))
             .help("or put it on the left"),
@@ -158,15 +164,80 @@ fn selects(reduce: &Reduce) -> bool {
     Agg::from_name(&reduce.agg.to_string()).is_some_and(|agg| agg.row().selects)
 }
 
-/// The index in place of one that the reduction does not use, or beside those that it does.
-fn reduced_too(reduce: &Reduce, name: &Ident) -> Option<Fix> {
-    let unused = match (&reduce.indices[..], &reduce.body) {
+/// The one index of a reduction, if its body does not use it.
+fn unused(reduce: &Reduce) -> Option<&IndexDecl> {
+    match (&reduce.indices[..], &reduce.body) {
         ([decl], ReduceBody::Product(body)) => {
             (decl.extent.is_none() && !mentions(body, &[decl.name.as_str()])).then_some(decl)
         }
         _ => None,
+    }
+}
+
+/// What a reduction does with an index in its body that nothing binds.
+enum Within {
+    /// It contracts a product, which has a sum of its own.
+    Contracted(Fix),
+    /// It is reduced with the reduction's own indices.
+    Reduced,
+    /// One is as likely as the other.
+    Unclear,
+}
+
+fn within(reduce: &Reduce, name: &Ident) -> Within {
+    if unused(reduce).is_some() {
+        return Within::Reduced;
+    }
+    let names = [name.as_str()];
+    let (bodies, product) = match &reduce.body {
+        ReduceBody::Product(body) => (vec![body], true),
+        ReduceBody::Args(args) => (args.iter().collect(), false),
     };
-    if let Some(decl) = unused {
+    let mut using = bodies.into_iter().filter(|body| mentions(body, &names));
+    let (Some(mut node), None) = (using.next(), using.next()) else {
+        return Within::Unclear;
+    };
+    // Does a sum over the node mean the same around the whole body? Do brackets hold the node?
+    let (mut linear, mut held) = (true, !product);
+    loop {
+        let children = node.children().into_iter();
+        let uses: Vec<&Expr> = children.filter(|e| mentions(e, &names)).collect();
+        let next = match (&node.kind, &uses[..]) {
+            (ExprKind::Access { .. }, _) => break,
+            (_, [only]) => *only,
+            _ => break,
+        };
+        linear &= match &node.kind {
+            ExprKind::Binary(BinaryOp::Mul, ..) | ExprKind::Paren(_) => true,
+            ExprKind::Binary(BinaryOp::Div, left, _) => std::ptr::eq(&**left, next),
+            _ => false,
+        };
+        held = matches!(
+            node.kind,
+            ExprKind::Paren(_) | ExprKind::Call { .. } | ExprKind::If { .. }
+        );
+        node = next;
+    }
+    let sum = Agg::from_name(&reduce.agg.to_string()) == Some(Agg::SUM);
+    match &node.kind {
+        ExprKind::Binary(BinaryOp::Mul, ..) if !(sum && linear) => {
+            let shown = format!("sum[{name}] {node}");
+            let (open, close) = match held {
+                true => (format!("sum[{name}] "), ""),
+                false => (format!("(sum[{name}] "), ")"),
+            };
+            let help = "it is used in this product alone, so sum there: {}";
+            Within::Contracted(Fix::wrap(node.span, &open, close, &shown, help))
+        }
+        ExprKind::Access { .. } if product => Within::Reduced,
+        _ if sum && product => Within::Reduced,
+        _ => Within::Unclear,
+    }
+}
+
+/// The index in place of one that the reduction does not use, or beside those that it does.
+fn reduced_too(reduce: &Reduce, name: &Ident) -> Option<Fix> {
+    if let Some(decl) = unused(reduce) {
         let help = format!("did you mean `{}[{name}]`?", reduce.agg);
         return Some(Fix::replace(decl.name.span, name.as_str(), &help));
     }

@@ -17,12 +17,35 @@ pub(super) fn mentions(e: &Expr, names: &[&str]) -> bool {
         || e.children().into_iter().any(|e| mentions(e, names))
 }
 
+/// The nodes from `e` to the one at `place`, both of them included; false if there is none.
+pub(super) fn path_to<'e>(e: &'e Expr, place: Span, path: &mut Vec<&'e Expr>) -> bool {
+    path.push(e);
+    let children = || e.children().into_iter();
+    let found = e.span == place && !children().any(|child| child.span == place)
+        || children().any(|child| path_to(child, place, path));
+    if !found {
+        path.pop();
+    }
+    found
+}
+
 /// Where an expression names this.
 pub(super) fn named(e: &Expr, wanted: &str, out: &mut Vec<Span>) {
     if name(e) == Some(wanted) {
         out.push(e.span);
     }
     e.children().into_iter().for_each(|e| named(e, wanted, out));
+}
+
+/// Where this stands alone as a position in an access.
+pub(super) fn stands(e: &Expr, wanted: &str, out: &mut Vec<Span>) {
+    let access = matches!(e.kind, ExprKind::Access { .. });
+    for child in e.children() {
+        match name(child) {
+            Some(name) if access && name == wanted => out.push(child.span),
+            _ => stands(child, wanted, out),
+        }
+    }
 }
 
 /// Names that stand alone as positions in accesses, in order. What an inner reduction binds is its

@@ -139,15 +139,16 @@ impl Parser {
         let cond = Box::new(self.expr()?);
         let then = Box::new(self.branch()?);
         if !self.eat_word("else") {
-            let text = "an `if` is a value, so it needs an `else`";
-            let diag = Diag::new(Code::MissingElse, self.since(start), text);
-            let zero = zero_like(&then);
-            let fix = Fix::after(self.since(start), format!(" else {{ {zero} }}"), "add {}");
-            return Err(Box::new(match self.peek() {
-                // Something stands where the `else` is missing.
-                Some(Tok::Ident(_) | Tok::Open(_)) => diag.help("write `else { … }`"),
-                _ => diag.fix(fix),
-            }));
+            // Something stands where the `else` is missing.
+            if matches!(self.peek(), Some(Tok::Ident(_) | Tok::Open(_))) {
+                let diag = Diag::new(Code::MissingElse, self.since(start), names::NO_ELSE);
+                return Err(Box::new(diag.help("write `else { … }`")));
+            }
+            return Ok(ExprKind::If {
+                cond,
+                then,
+                otherwise: None,
+            });
         }
         let otherwise = if self.is_word("if") {
             let start = self.span();
@@ -162,7 +163,7 @@ impl Parser {
         Ok(ExprKind::If {
             cond,
             then,
-            otherwise: Box::new(otherwise),
+            otherwise: Some(Box::new(otherwise)),
         })
     }
 
@@ -354,6 +355,13 @@ impl Parser {
             },
             _ => None,
         };
+        if word.is_none() && self.is_name_at(self.at) && self.is_at(self.at + 1, "::") {
+            let diag = self.unexpected_diag("a literal after `else`");
+            let path = self.path("a literal after `else`")?;
+            let number = names::rust_number(&path);
+            let fix = number.map(|number| Fix::replace(path.span, number, "write {}"));
+            return Err(Box::new(diag.fixes(fix)));
+        }
         self.at += usize::from(word.is_some());
         let lit = match word {
             Some(lit) => lit,
@@ -411,16 +419,6 @@ fn method_help(of: &Path, method: &str) -> String {
         format!("a function stands in front: `{method}({of}[i])`")
     } else {
         names::instead(method)
-    }
-}
-
-/// Zero, of the kind that a branch seems to have.
-fn zero_like(branch: &Expr) -> &'static str {
-    match &branch.kind {
-        ExprKind::Lit(Lit::Int(_)) => "0",
-        ExprKind::Lit(Lit::Bool(_)) => "false",
-        ExprKind::Unary(_, inner) | ExprKind::Paren(inner) => zero_like(inner),
-        _ => "0.0",
     }
 }
 

@@ -257,7 +257,18 @@ impl Parser {
         self.expect("->")?;
         let ret = self.rtype()?;
         let signature = self.since(start);
-        self.expect_word("splits")?;
+        if !self.eat_word("splits") {
+            let diag = self.unexpected_diag("`splits(…)`");
+            let dims = self.buffer.after_tree(self.at + 1);
+            let near = self.is_name_at(self.at) && self.is_at(dims, ";");
+            return Err(Box::new(match near {
+                true => diag.fix(Fix::replace(self.span(), "splits", "did you mean {}?")),
+                false => {
+                    let help = "add {}: the dims along which tiles may be computed apart, or none";
+                    diag.fix(Fix::after(signature, " splits()", help))
+                }
+            }));
+        }
         self.open(Delim::Paren)?;
         let splits = self.list(Delim::Paren, |p| p.ident("a dim"))?;
         self.expect(";")?;

@@ -264,12 +264,6 @@ fn messages_say_what_was_expected_and_found() {
             "]",
         ),
         (
-            "let y[] = if a { b };",
-            Code::MissingElse,
-            "an `if` is a value, so it needs an `else`",
-            "if a { b }",
-        ),
-        (
             "let y[i] = x[i] else y;",
             Code::Syntax,
             "expected a literal after `else`, found `y`",

@@ -2,12 +2,13 @@
 
 use super::cursor::AttrPlace;
 use super::{Parse, Parser};
+use crate::ein::DType;
 use crate::syntax::ast::{
-    Clause, ClauseKind, CmpOp, Dim, DimKind, DimOp, DtypeClass, Field, Generic, Ident, Param,
+    Clause, ClauseKind, CmpOp, Dim, DimKind, DimOp, DtypeClass, Field, Generic, Ident, Param, Path,
     RType, Type, TypeKind,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::token::{Delim, Tok};
+use crate::syntax::token::{Delim, Span, Tok};
 
 impl Parser {
     /// `<…>`, if any.
@@ -172,6 +173,10 @@ impl Parser {
             self.close(Delim::Bracket)?;
             return Ok(TypeKind::Array(Box::new(element), length));
         }
+        if self.is("&") {
+            self.reference();
+        }
+        let start = self.span();
         let path = self.path("a type")?;
         if self.is_open(Delim::Bracket) {
             let Some(dtype) = path.as_ident().cloned() else {
@@ -179,10 +184,31 @@ impl Parser {
                 return self.fail(Code::UnknownType, path.span, text);
             };
             self.at += 1;
-            let axes = Some(self.list(Delim::Bracket, Self::dim)?);
+            let mut axes = self.list(Delim::Bracket, Self::dim)?;
+            if self.is_open(Delim::Bracket) {
+                while self.is_open(Delim::Bracket) {
+                    self.at += 1;
+                    axes.extend(self.list(Delim::Bracket, Self::dim)?);
+                }
+                let text = "all axes of a tensor stand in one pair of brackets";
+                return Ok(self.as_tensor(start, text, dtype, axes));
+            }
+            let axes = Some(axes);
             return Ok(TypeKind::Tensor { dtype, axes });
         }
         if self.eat("<") {
+            if let Some(dtype) = self.element(&path) {
+                let axes = self.list_of_extents()?;
+                self.close_angle()?;
+                if axes.is_empty() {
+                    let text = format!("`{path}` is no type of this language");
+                    let diag = Diag::new(Code::UnknownType, self.since(start), text);
+                    let help = format!("a tensor's type is a dtype and its extents: `{dtype}[N]`");
+                    return Err(Box::new(diag.help(help)));
+                }
+                let text = "a tensor's type is a dtype and its extents in brackets";
+                return Ok(self.as_tensor(start, text, dtype, axes));
+            }
             let mut args = vec![self.dim()?];
             while self.eat(",") && !self.is(">") {
                 args.push(self.dim()?);
@@ -200,6 +226,67 @@ impl Parser {
                 args: Vec::new(),
             }),
         }
+    }
+
+    /// Takes the `&` in front of a type, which is reported and read as if it were not there.
+    fn reference(&mut self) {
+        let start = self.span();
+        self.at += 1;
+        if self.is("'") {
+            self.at += 2;
+        }
+        self.eat_word("mut");
+        let diag = Diag::new(Code::Syntax, self.since(start), "types have no references");
+        let fix = Fix::replace(self.since(start), "", "leave it out");
+        self.diags.push(diag.fix(fix));
+    }
+
+    /// The dtype in `Tensor<f32, N>` and `f32<N>`, behind whose `<` this is. A struct has no dtype
+    /// among its arguments. The comma behind it is taken.
+    fn element(&mut self, path: &Path) -> Option<Ident> {
+        let is_dtype = |name: &str| {
+            DType::from_name(name).is_some() || self.dtype_vars.iter().any(|var| **var == *name)
+        };
+        if let Some(name) = path.as_ident().filter(|name| is_dtype(name.as_str())) {
+            return Some(name.clone());
+        }
+        let Some(Tok::Ident(word)) = self.peek() else {
+            return None;
+        };
+        if !is_dtype(word) || !(self.is_at(self.at + 1, ",") || self.is_at(self.at + 1, ">")) {
+            return None;
+        }
+        let dtype = self.ident("a dtype").ok();
+        self.eat(",");
+        dtype
+    }
+
+    /// Extents up to a `>`, with or without brackets around them.
+    fn list_of_extents(&mut self) -> Parse<Vec<Dim>> {
+        let mut axes = Vec::new();
+        while !self.is(">") {
+            if self.is_open(Delim::Bracket) {
+                self.at += 1;
+                axes.extend(self.list(Delim::Bracket, Self::dim)?);
+            } else {
+                axes.push(self.dim()?);
+            }
+            if !self.eat(",") {
+                break;
+            }
+        }
+        Ok(axes)
+    }
+
+    /// A tensor's type, written in another way from `start` on, which is reported.
+    fn as_tensor(&mut self, start: Span, text: &str, dtype: Ident, axes: Vec<Dim>) -> TypeKind {
+        let span = self.since(start);
+        let shown: Vec<String> = axes.iter().map(Dim::to_string).collect();
+        let fix = Fix::replace(span, format!("{dtype}[{}]", shown.join(", ")), "write {}");
+        self.diags
+            .push(Diag::new(Code::Syntax, span, text).fix(fix));
+        let axes = Some(axes);
+        TypeKind::Tensor { dtype, axes }
     }
 
     fn names_struct(&self, name: &str) -> bool {

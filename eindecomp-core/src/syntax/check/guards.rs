@@ -1,0 +1,366 @@
+//! Conditions around an access: the ranges that they leave to indices, and how to correct them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::body::BodyCx;
+use super::dims::is_const;
+use super::prove::{Facts, as_nonneg};
+use super::walk::path_to;
+use crate::ein::Dim;
+use crate::ein::dim::Atom;
+use crate::syntax::ast::{BinaryOp, CmpOp, Expr, ExprKind, Lit, Sub};
+use crate::syntax::diag::Fix;
+use crate::syntax::token::Span;
+
+/// A condition, and whether it holds at the access.
+struct Condition<'e> {
+    test: &'e Expr,
+    holds: bool,
+    /// What stands in the other branch.
+    other: Option<&'e Expr>,
+}
+
+/// The conditions around an access, outermost first.
+pub(super) struct Guards<'e> {
+    conditions: Vec<Condition<'e>>,
+    indices: &'e [Arc<str>],
+    /// Sizes and indices by their names.
+    names: BTreeMap<String, Dim>,
+}
+
+/// A position that leaves its axis.
+pub(super) struct Outside<'e> {
+    pub(super) text: &'e str,
+    pub(super) at: &'e Dim,
+    pub(super) extent: &'e Dim,
+}
+
+impl<'e> Guards<'e> {
+    /// Around the access at `span` in the statement that is being checked; `indices` are its
+    /// indices.
+    pub(super) fn of(cx: &BodyCx<'e>, span: Span, indices: &'e [Arc<str>]) -> Guards<'e> {
+        let mut path = Vec::new();
+        if let Some(value) = cx.value() {
+            path_to(value, span, &mut path);
+        }
+        let mut conditions = Vec::new();
+        for step in path.windows(2) {
+            let (node, child) = (step[0], step[1]);
+            let is = |e: &Expr| std::ptr::eq(e, child);
+            match &node.kind {
+                ExprKind::If {
+                    cond,
+                    then,
+                    otherwise,
+                } if !is(cond) => {
+                    let (holds, other) = match is(then) {
+                        true => (true, otherwise.as_deref()),
+                        false => (false, Some(&**then)),
+                    };
+                    conditions.push(Condition {
+                        test: cond,
+                        holds,
+                        other,
+                    });
+                }
+                ExprKind::Binary(BinaryOp::And, left, right) if is(right) => {
+                    conditions.push(Condition {
+                        test: left,
+                        holds: true,
+                        other: None,
+                    });
+                }
+                ExprKind::Reduce(reduce) => {
+                    let filter = reduce.filter.iter().filter(|filter| !is(filter));
+                    conditions.extend(filter.map(|test| Condition {
+                        test,
+                        holds: true,
+                        other: None,
+                    }));
+                }
+                _ => {}
+            }
+        }
+        let mut guards = Guards {
+            conditions,
+            indices,
+            names: BTreeMap::new(),
+        };
+        for condition in &guards.conditions {
+            sizes(cx, condition.test, &mut guards.names);
+        }
+        // An index hides a dim.
+        for index in guards.indices {
+            let dim = Dim::sym(index.clone());
+            guards.names.insert(index.to_string(), dim);
+        }
+        guards
+    }
+
+    /// An integer expression over dims and indices as a polynomial.
+    fn poly(&self, e: &Expr) -> Option<Dim> {
+        match &e.kind {
+            ExprKind::Lit(Lit::Int(n)) => Some(Dim::from(i64::try_from(*n).ok()?)),
+            ExprKind::Name(place) => self.names.get(&place.to_string()).cloned(),
+            ExprKind::Paren(inner) => self.poly(inner),
+            ExprKind::Binary(op, a, b) => {
+                let (a, b) = (self.poly(a)?, self.poly(b)?);
+                match op {
+                    BinaryOp::Add => Some(&a + &b),
+                    BinaryOp::Sub => Some(&a - &b),
+                    BinaryOp::Mul => a.try_mul(&b),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// What a comparison says, each at least 0.
+    fn bounds(&self, e: &Expr, holds: bool) -> Vec<Dim> {
+        match &e.kind {
+            ExprKind::Paren(inner) => self.bounds(inner, holds),
+            ExprKind::Binary(BinaryOp::And, a, b) if holds => {
+                let a = self.bounds(a, holds);
+                a.into_iter().chain(self.bounds(b, holds)).collect()
+            }
+            ExprKind::Binary(BinaryOp::Cmp(cmp), a, b) => match (self.poly(a), self.poly(b)) {
+                (Some(a), Some(b)) => {
+                    let cmp = if holds { *cmp } else { negated(*cmp) };
+                    as_nonneg(&a, cmp, &b)
+                }
+                _ => Vec::new(),
+            },
+            _ => Vec::new(),
+        }
+    }
+
+    /// The first and last value of an index of this extent, as far as conditions on it alone say.
+    pub(super) fn range(&self, facts: &Facts, index: &Arc<str>, extent: &Dim) -> (Dim, Dim) {
+        let (mut low, mut high) = (Dim::from(0), extent - &Dim::from(1));
+        let symbol = Dim::sym(index.clone());
+        let conditions = self.conditions.iter();
+        for bound in conditions.flat_map(|c| self.bounds(c.test, c.holds)) {
+            let (below, above) = (&symbol - &bound, &bound + &symbol);
+            let free = |d: &Dim| !self.indexed(d);
+            // `i - low >= 0`, or `high - i >= 0`.
+            if free(&below) && !facts.holds(&below, CmpOp::Le, &low) {
+                low = below;
+            } else if free(&above) && !facts.holds(&above, CmpOp::Ge, &high) {
+                high = above;
+            }
+        }
+        (low, high)
+    }
+
+    /// The first or last value of a position that a condition bounds as it is.
+    pub(super) fn end(&self, at: &Dim, low: bool) -> Option<Dim> {
+        let conditions = self.conditions.iter();
+        let mut bounds = conditions.flat_map(|c| self.bounds(c.test, c.holds));
+        bounds.find_map(|bound| {
+            let end = if low { at - &bound } else { at + &bound };
+            let told = self.indexed(at) && self.indexed(&bound) && !self.indexed(&end);
+            told.then_some(end)
+        })
+    }
+
+    /// Does it depend on an index?
+    fn indexed(&self, d: &Dim) -> bool {
+        d.symbols().iter().any(|s| self.indices.contains(s))
+    }
+
+    /// The innermost condition with that in it which keeps the position inside; `plain` knows the
+    /// ranges of the indices.
+    pub(super) fn corrected(&self, plain: &Facts, outside: &Outside<'_>) -> Option<Fix> {
+        let condition = self.conditions.iter().rev().find(|c| {
+            let bounds = self.bounds(c.test, c.holds);
+            bounds.iter().any(|bound| self.indexed(bound))
+        })?;
+        let mut facts = plain.clone();
+        for outer in &self.conditions {
+            if !std::ptr::eq(outer, condition) {
+                let bounds = self.bounds(outer.test, outer.holds);
+                bounds.iter().for_each(|bound| facts.assume_nonneg(bound));
+            }
+        }
+        let parts = match condition.holds {
+            true => conjuncts(condition.test),
+            false => vec![unheld(condition.test)],
+        };
+        let mut parts: Vec<Part<'_>> = parts.into_iter().map(|e| Part { e, new: None }).collect();
+        let mut more = Vec::new();
+        let last = &(outside.extent - outside.at) - &Dim::from(1);
+        for (side, low) in [(outside.at, true), (&last, false)] {
+            let mut known = facts.clone();
+            for part in &parts {
+                let bounds = self.said(part, condition.holds);
+                bounds.iter().for_each(|bound| known.assume_nonneg(bound));
+            }
+            if known.nonneg(side) {
+                continue;
+            }
+            let text = match (low, condition.holds) {
+                (true, holds) => {
+                    let (left, right) = super::ranges::sides(side);
+                    format!("{left} {} {right}", if holds { ">=" } else { "<" })
+                }
+                (false, true) => format!("{} < {}", outside.text, outside.extent),
+                (false, false) => format!("{} >= {}", outside.text, outside.extent),
+            };
+            let wrong = parts.iter_mut().find(|part| {
+                let bounds = match (&part.new, &part.e.kind) {
+                    (None, ExprKind::Binary(BinaryOp::Cmp(cmp), ..)) if *cmp != CmpOp::Eq => {
+                        self.bounds(part.e, condition.holds)
+                    }
+                    _ => Vec::new(),
+                };
+                bounds.iter().any(|bound| self.instead(bound, side, &facts))
+            });
+            match wrong {
+                Some(part) => part.new = Some((text, side.clone())),
+                // What the rest excludes is no condition more.
+                None if condition.holds && !known.refuted(side, CmpOp::Ge, &Dim::from(0)) => {
+                    more.push((text, side.clone()));
+                }
+                None => return None,
+            }
+        }
+        let mut known = facts;
+        let said = parts
+            .iter()
+            .flat_map(|part| self.said(part, condition.holds));
+        let said = said.chain(more.iter().map(|(_, side)| side.clone()));
+        said.for_each(|bound| known.assume_nonneg(&bound));
+        // A branch that relied on the old condition would be wrong in its turn.
+        let relied = !condition.holds && condition.other.is_some_and(shifts);
+        if relied || !known.nonneg(outside.at) || !known.nonneg(&last) {
+            return None;
+        }
+        Self::edit(condition, parts, more)
+    }
+
+    fn edit(
+        condition: &Condition<'_>,
+        parts: Vec<Part<'_>>,
+        more: Vec<(String, Dim)>,
+    ) -> Option<Fix> {
+        let or = matches!(&condition.test.kind, ExprKind::Binary(BinaryOp::Or, ..));
+        let mut shown: Vec<String> = Vec::new();
+        let mut edits = Vec::new();
+        let alone = parts.len() == 1;
+        for part in parts {
+            match part.new {
+                Some((text, _)) => {
+                    edits.push((part.e.span, text.clone()));
+                    shown.push(text);
+                }
+                None if alone && or => {
+                    let (start, end) = (part.e.span.start, part.e.span.end);
+                    edits.push((Span::new(start, start), "(".into()));
+                    edits.push((Span::new(end, end), ")".into()));
+                    shown.push(format!("({})", part.e));
+                }
+                None => shown.push(part.e.to_string()),
+            }
+        }
+        let end = condition.test.span.end;
+        let more: Vec<String> = more.into_iter().map(|(text, _)| text).collect();
+        if !more.is_empty() {
+            let text = format!(" && {}", more.join(" && "));
+            match edits.last_mut().filter(|(span, _)| span.end == end) {
+                Some((_, last)) => *last += &text,
+                None => edits.push((Span::new(end, end), text)),
+            }
+        }
+        shown.extend(more);
+        let help = format!("did you mean `{}`?", shown.join(" && "));
+        (!edits.is_empty()).then_some(Fix { help, edits })
+    }
+
+    /// What a part of a condition says, or what stands in its place.
+    fn said(&self, part: &Part<'_>, holds: bool) -> Vec<Dim> {
+        match &part.new {
+            None => self.bounds(part.e, holds),
+            Some((_, side)) => vec![side.clone()],
+        }
+    }
+
+    /// Is the bound meant to be the other: does it bound the same index from the same side, or
+    /// contradict it, or bound an index that is none of its own?
+    fn instead(&self, bound: &Dim, wanted: &Dim, facts: &Facts) -> bool {
+        let slopes = |d: &Dim| -> BTreeMap<Arc<str>, i64> {
+            let linear = d.terms().filter_map(|(monomial, factor)| match monomial {
+                [Atom::Sym(s)] => Some((s.clone(), factor)),
+                _ => None,
+            });
+            linear.filter(|(s, _)| self.indices.contains(s)).collect()
+        };
+        let (bound_slopes, wanted_slopes) = (slopes(bound), slopes(wanted));
+        let mut shared = bound_slopes
+            .iter()
+            .filter_map(|(s, a)| Some((a, wanted_slopes.get(s)?)))
+            .peekable();
+        if shared.peek().is_none() {
+            return !bound_slopes.is_empty();
+        }
+        let same = shared.all(|(a, b)| a.signum() == b.signum());
+        let mut with = facts.clone();
+        with.assume_nonneg(bound);
+        same || with.refuted(wanted, CmpOp::Ge, &Dim::from(0))
+    }
+}
+
+/// A part of a condition, with what is to stand in its place, and what that says.
+struct Part<'e> {
+    e: &'e Expr,
+    new: Option<(String, Dim)>,
+}
+
+/// The parts of a conjunction, without brackets around them all.
+fn conjuncts(e: &Expr) -> Vec<&Expr> {
+    match &e.kind {
+        ExprKind::Binary(BinaryOp::And, a, b) => {
+            conjuncts(a).into_iter().chain(conjuncts(b)).collect()
+        }
+        _ => vec![e],
+    }
+}
+
+fn unheld(e: &Expr) -> &Expr {
+    match &e.kind {
+        ExprKind::Paren(inner) => unheld(inner),
+        _ => e,
+    }
+}
+
+fn negated(cmp: CmpOp) -> CmpOp {
+    match cmp {
+        CmpOp::Eq => CmpOp::Ne,
+        CmpOp::Ne => CmpOp::Eq,
+        CmpOp::Le => CmpOp::Gt,
+        CmpOp::Lt => CmpOp::Ge,
+        CmpOp::Ge => CmpOp::Lt,
+        CmpOp::Gt => CmpOp::Le,
+    }
+}
+
+/// Does an expression read at a position that is not an index alone?
+fn shifts(e: &Expr) -> bool {
+    let here = matches!(&e.kind, ExprKind::Access { subs, default: None, .. }
+        if subs.iter().any(|sub| !matches!(sub, Sub::Expr(e) if matches!(e.kind, ExprKind::Name(_)))));
+    here || e.children().into_iter().any(shifts)
+}
+
+/// The sizes that an expression names.
+fn sizes(cx: &BodyCx<'_>, e: &Expr, out: &mut BTreeMap<String, Dim>) {
+    if let ExprKind::Name(place) = &e.kind
+        && place.fields.is_empty()
+    {
+        let text = place.to_string();
+        let known = cx.dims.known(&place.path);
+        let size = known.or_else(|| is_const(&place.path).then(|| Dim::sym(text.as_str())));
+        out.extend(size.map(|size| (text, size)));
+    }
+    e.children().into_iter().for_each(|e| sizes(cx, e, out));
+}
