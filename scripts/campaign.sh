@@ -7,6 +7,7 @@
 #   strings  random einsum strings against written-out sums, on reference and runtime
 #   parse    edited dumps and programs: read or refused
 #   search   exact against exhaustive search, on random problems and random graphs
+#   loader   edited plan cache entries, under wrong and right hashes; optimised
 #   cache    every bit of a plan cache entry flipped
 #   programs random well-typed programs x devices x placements x memory modes x runs against the reference
 #   fuzz     edited and random programs and tokens through parser, checker and macro; optimised
@@ -36,9 +37,13 @@ campaign() {
     [ "$passed" = passed ]
 }
 
-[ $# -gt 0 ] || { sed -n '2,13s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,14s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
 for name in "$@"; do
     case $name in
+        loader)
+            campaign loader 1000000 --package eindecomp-core --lib --features testing \
+                --config profile.dev.package.eindecomp-core.opt-level=3 no_file_breaks_the_loader
+            ;;
         runtime) campaign runtime 20000 --test runtime ;;
         strings) campaign strings 5000 --test einsum_strings ;;
         parse) campaign parse 100000 --test bad_input edited_texts ;;

@@ -184,14 +184,137 @@ fn a_crate_without_blocks_is_told_the_line_to_add() {
     );
 }
 
+const INSTANCE: &str = r#"{"problem": {
+    "nodes": {
+        "intervals": [[0, 2], [1, 4]],
+        "costs": [[4, 0], [3, 1]],
+        "usages": [[1, 6], [2, 5]]
+    },
+    "edges": {"nodes": [[0, 1]], "costs": [[0, 9, 0, 0]]},
+    "usage_limit": 8
+}}"#;
+
+const GRAPH: &str = r#"eingraph {
+  %0 "x" = input f32[B, 4]
+  %1 "w" = weight f32[4, 6]
+  %2 "y" = sum[j=4; f32] %0[i, j] * %1[j, k] -> f32[i=B, k=6]
+  output "y" = %2
+}"#;
+
+#[test]
+fn problems_from_files_are_solved() {
+    let folder = tempdir().unwrap();
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_string()
+    };
+    let instance = file("instance.json", INSTANCE);
+    let (code, text) = run(&["solve", &instance]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("cost 3, bound 3, optimal"), "{text}");
+    assert_eq!(text.lines().last(), Some("[1, 0]"), "{text}");
+    let solved = json(&["--json", "solve", &instance, "--seconds", "5"]);
+    assert_eq!(
+        (&solved["cost"], &solved["assignment"], &solved["optimal"]),
+        (&"3".into(), &vec![1, 0].into(), &true.into())
+    );
+    let none = file(
+        "none.json",
+        &INSTANCE.replace("\"usage_limit\": 8", "\"usage_limit\": 2"),
+    );
+    let (code, text) = run(&["solve", &none]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("no assignment was found"), "{text}");
+
+    let graph = file("graph.txt", GRAPH);
+    let at: &[&str] = &["solve", &graph, "--dims", "B=8", "--cluster", "cpus:4"];
+    let (code, text) = run(at);
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.contains("1 statements") && text.contains("cost 0, bound 0"),
+        "{text}"
+    );
+    assert!(text.contains("plan by placed/2 for 4 devices"), "{text}");
+    let solved = json(&[&["--json"], at, &["--objective", "communication"]].concat());
+    assert!(solved["optimal"].as_bool().unwrap(), "{solved}");
+    assert_ne!(solved["cost"], "0");
+    assert!(solved["explain"].is_object(), "{solved}");
+
+    let deep = file("deep.json", &"[".repeat(1 << 20));
+    let cases: [(&[&str], i32, &str); 7] = [
+        (&["solve", "none.txt"], 3, "none.txt: No such file"),
+        (&["solve", &deep], 3, "it is no instance"),
+        (&["solve", &graph], 3, "dim `B` is not bound"),
+        (
+            &["solve", &graph, "--seconds", "1"],
+            3,
+            "--seconds is for instances",
+        ),
+        (&["solve", &instance, "--dims", "B=1"], 3, "are for graphs"),
+        (
+            &["solve", &graph, "--dims", "B=8", "--cluster", "cpu:4"],
+            3,
+            "there is no cluster",
+        ),
+        (
+            &["solve", &graph, "--objective", "speed"],
+            2,
+            "possible values",
+        ),
+    ];
+    for (args, code, says) in cases {
+        let (got, text) = run(args);
+        assert_eq!(got, code, "{args:?}: {text}");
+        assert!(text.contains(says), "{args:?}: {text}");
+    }
+}
+
+#[test]
+fn this_machine_is_measured_and_its_figures_are_kept() {
+    let folder = tempdir().unwrap();
+    let at = ["calibrate", "--folder", folder.path().to_str().unwrap()];
+    let measured = json(&[&["--json"], &at[..]].concat());
+    assert_eq!(measured["outcome"], "new", "{measured}");
+    assert!(
+        measured["figures"]["cores"].as_u64().unwrap() > 0,
+        "{measured}"
+    );
+    assert!(folder.path().join("machine.json").exists());
+    let (code, text) = run(&[
+        "plan",
+        "--cluster",
+        "machine:2",
+        "--dims",
+        "B=1,S=8",
+        "--folder",
+        at[2],
+    ]);
+    assert_eq!(code, 0, "{text}");
+    // a folder that cannot be
+    let file = folder.path().join("machine.json/below");
+    let (code, text) = run(&["calibrate", "--folder", file.to_str().unwrap()]);
+    assert_eq!(code, 3, "{text}");
+    assert!(text.contains("cannot be written"), "{text}");
+}
+
 #[test]
 fn completions_and_help_are_printed() {
     let (code, text) = run(&["completions", "bash"]);
     assert_eq!(code, 0);
-    assert!(text.contains("cargo-eindecomp"));
+    for part in ["cargo-eindecomp", "calibrate", "solve", "--objective"] {
+        assert!(text.contains(part), "{part} in {text}");
+    }
     let (code, text) = run(&["--help"]);
     assert_eq!(code, 0);
-    for part in ["eindecomp.toml", "Exit codes", "prune", "--json"] {
+    for part in [
+        "eindecomp.toml",
+        "Exit codes",
+        "prune",
+        "calibrate",
+        "solve",
+        "--json",
+    ] {
         assert!(text.contains(part), "{part} in {text}");
     }
 }

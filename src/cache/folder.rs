@@ -74,9 +74,13 @@ pub(crate) fn bytes(path: &Path) -> Result<Option<Vec<u8>>, ReadError> {
 
 /// Writes an entry, or another file that is named like one, whole or not at all.
 pub(crate) fn store(folder: &Path, hash: &str, text: &[u8]) -> io::Result<()> {
+    store_at(folder, hash, text, SystemTime::now())
+}
+
+/// The same at a time, which need not be right: it tells old temporaries, and helps to name new ones.
+pub(super) fn store_at(folder: &Path, hash: &str, text: &[u8], now: SystemTime) -> io::Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     fs::create_dir_all(folder)?;
-    let now = SystemTime::now();
     // numbers of processes repeat, on other machines and later
     let nanos = now
         .duration_since(SystemTime::UNIX_EPOCH)

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use eindecomp_core::graph::BoundGraph;
-use eindecomp_core::plan::cache::{Key, decode, encode};
+use eindecomp_core::plan::cache::{Key, WrittenKey, decode, encode};
 use eindecomp_core::plan::{Cluster, Plan, PlanOptions};
 use eindecomp_core::task::TaskGraph;
 use once_cell::sync::OnceCell;
@@ -99,17 +99,17 @@ impl PlanCache {
     /// Those of the planner; a miss where nothing is planned ([`CacheMode`]); an entry that cannot
     /// be written in mode `record`; a plan that is made otherwise in mode `verify`.
     pub(crate) fn get(&self, task: Task<'_>, planner: Planner) -> Result<Found, Error> {
-        let key = Key::new(task.graph, task.cluster, task.options);
+        let key = Key::new(task.graph, task.cluster, task.options).written();
         let hash = key.hash();
         let (mut origin, mut tasks) = (PlanOrigin::Memory, None);
         let plan = self
-            .slot(&hash)
+            .slot(hash)
             .get_or_try_init(|| {
                 let look_up = LookUp {
                     cache: self,
                     task,
                     key: &key,
-                    hash: &hash,
+                    hash,
                 };
                 let ((plan, lowered), from) = look_up.plan(planner)?;
                 (origin, tasks) = (from, Some(lowered));
@@ -143,7 +143,7 @@ impl PlanCache {
 struct LookUp<'a> {
     cache: &'a PlanCache,
     task: Task<'a>,
-    key: &'a Key,
+    key: &'a WrittenKey,
     hash: &'a str,
 }
 

@@ -54,7 +54,7 @@ fn get(cache: &PlanCache) -> (Arc<Plan>, PlanOrigin) {
 
 fn path(folder: &Path) -> PathBuf {
     let key = Key::new(&graph(), &Cluster::cpus(4), &PlanOptions::default());
-    folder::entry(folder, &key.hash())
+    folder::entry(folder, key.written().hash())
 }
 
 /// The messages of events while `f` runs.
@@ -169,6 +169,116 @@ fn only_old_temporaries_are_removed() {
     assert!(kept.iter().all(|path| path.exists()));
 }
 
+#[test]
+fn a_wrong_clock_loses_nothing() {
+    let folder = tempdir().unwrap();
+    let entry = path(folder.path());
+    get(&auto(folder.path()));
+    let hash = entry.file_stem().unwrap().to_str().unwrap();
+    let temporary = folder.path().join(format!(".{hash}.1.2.3.tmp"));
+    let text = fs::read(&entry).unwrap();
+    let day = Duration::from_secs(86_400);
+    // a temporary of now, and an entry of tomorrow, to a clock that is behind or before all time
+    fs::write(&temporary, "").unwrap();
+    let file = File::options().write(true).open(&entry).unwrap();
+    file.set_modified(SystemTime::now() + day).unwrap();
+    for now in [SystemTime::now() - day, SystemTime::UNIX_EPOCH - day] {
+        folder::store_at(folder.path(), hash, &text, now).unwrap();
+        assert!(temporary.exists());
+    }
+    let other = tempdir().unwrap();
+    fs::copy(&entry, path(other.path())).unwrap();
+    let copied = File::options().write(true).open(path(other.path()));
+    copied
+        .unwrap()
+        .set_modified(SystemTime::now() + day)
+        .unwrap();
+    assert_eq!(get(&auto(other.path())).1, PlanOrigin::Disk);
+    // to one that is ahead the temporary is old
+    folder::store_at(folder.path(), hash, &text, SystemTime::now() + day).unwrap();
+    assert!(!temporary.exists());
+}
+
+/// Each version of the planner has entries of its own.
+#[test]
+fn planner_versions_share_a_folder() {
+    let (folder, cluster) = (tempdir().unwrap(), Cluster::cpus(4));
+    let key = Key::new(&graph(), &cluster, &PlanOptions::default());
+    let plan = plan(&graph(), &cluster, &PlanOptions::default()).unwrap();
+    let before = Key {
+        planner: "planner/0".into(),
+        ..key.clone()
+    };
+    let before = before.written();
+    let theirs = folder::entry(folder.path(), before.hash());
+    let text = encode(&before, &plan);
+    fs::write(&theirs, &text).unwrap();
+    let miss = refused(&at(folder.path(), CacheMode::Frozen), 4);
+    let end = format!(
+        "differs in planner: `{}` wanted, `planner/0` found",
+        key.planner
+    );
+    assert!(miss.ends_with(&end), "{miss}");
+    let ((_, origin), messages) = events(|| get(&auto(folder.path())));
+    assert_eq!(origin, PlanOrigin::Planned);
+    assert_eq!(messages, ["plan cache miss"]);
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), text);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    // theirs in our place
+    let other = tempdir().unwrap();
+    fs::copy(&theirs, path(other.path())).unwrap();
+    let miss = refused(&at(other.path(), CacheMode::Frozen), 4);
+    assert!(
+        miss.contains("it is for another key: the planner differs"),
+        "{miss}"
+    );
+}
+
+/// Its size tells, before it is opened.
+#[test]
+fn an_entry_of_a_gigabyte_is_not_read() {
+    let folder = tempdir().unwrap();
+    let file = File::create(path(folder.path())).unwrap();
+    file.set_len(1 << 30).unwrap();
+    let miss = refused(&at(folder.path(), CacheMode::Frozen), 4);
+    assert!(miss.contains("it has more than 67108864 bytes"), "{miss}");
+    let ((_, origin), messages) = events(|| get(&auto(folder.path())));
+    assert_eq!(origin, PlanOrigin::Planned);
+    assert_eq!(messages, ["plan cache entry left out", "plan cache miss"]);
+    let mended = fs::metadata(path(folder.path())).unwrap().len();
+    assert!(mended < 10_000, "{mended}");
+}
+
+#[test]
+fn a_folder_may_go_while_it_is_used() {
+    let folder = tempdir().unwrap();
+    let below = folder.path().join("plans");
+    get(&auto(&below));
+    fs::remove_dir_all(&below).unwrap();
+    // this process has the plan
+    assert_eq!(get(&auto(&below)).1, PlanOrigin::Memory);
+    let (_, messages) = events(|| try_get(&auto(&below), 2).unwrap());
+    assert_eq!(messages, ["plan cache miss"]);
+    assert_eq!(fs::read_dir(&below).unwrap().count(), 1);
+    let frozen = at(&below, CacheMode::Frozen);
+    fs::remove_dir_all(&below).unwrap();
+    assert!(refused(&frozen, 5).starts_with("there is no plan, and mode `frozen`"));
+
+    // at any moment
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                let _ = fs::remove_dir_all(&below);
+            }
+        });
+        for devices in 6..70 {
+            try_get(&auto(&below), devices % 16 + 1).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
 /// The text of an error.
 fn refused(cache: &PlanCache, devices: u32) -> String {
     try_get(cache, devices).unwrap_err().to_string()
@@ -227,7 +337,7 @@ fn verify_makes_each_plan_again() {
     // a plan that keeps every rule, but is not what the planner makes: that of another search
     let old = tempdir().unwrap();
     let (graph, cluster) = (graph(), Cluster::cpus(4));
-    let key = Key::new(&graph, &cluster, &PlanOptions::default());
+    let key = Key::new(&graph, &cluster, &PlanOptions::default()).written();
     let mut worse = (*get(&auto(folder.path())).0).clone();
     worse.certificate.space = "another space".into();
     fs::write(path(old.path()), encode(&key, &worse)).unwrap();

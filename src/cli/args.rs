@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use super::config::{ObjectiveName, ResidencyName};
+
 /// Makes, checks and shows the plans that a crate's production binary ships with.
 ///
 /// One line in the crate names its blocks: `eindecomp::blocks! { model, decoder::step }`. What they are
@@ -14,11 +16,15 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 ///     [[plan]]
 ///     block = "decoder::step"            # a path or its end; all blocks if it is left out
 ///     dims = { B = [1, 8], S = 512 }     # every combination
-///     cluster = ["cpus:4", "dgx_a100"]   # or "2xdgx_h100", or a JSON file
+///     cluster = ["cpus:4", "dgx_a100"]   # or "2xdgx_h100", "machine:4", or a JSON file
 ///     residency = "as_needed"            # or sharded, auto
-///     objective = "placed"               # or communication
+///     objective = "placed"               # or communication, time
 ///
-/// Exit codes: 0 all is well; 1 `check` or `diff` found something; 2 the command line is wrong; 3 failed.
+/// From development to production: `plan`, commit the folder, `check` in continuous integration, ship with
+/// `include_plans!` and mode `frozen`.
+///
+/// Exit codes: 0 all is well; 1 `check` or `diff` found something, `solve` found no solution; 2 the command
+/// line is wrong; 3 failed.
 #[derive(Parser)]
 #[command(
     name = "cargo eindecomp",
@@ -48,6 +54,10 @@ pub enum Command {
     List(Folder),
     /// Compare two entries: keys, bytes, and the statements that are split otherwise.
     Diff(DiffArgs),
+    /// Measure this machine, and keep the figures for plans of least time.
+    Calibrate(CalibrateArgs),
+    /// Solve one planning problem from a file: cost, bound and what is proved.
+    Solve(SolveArgs),
     /// Print a script that completes this command in a shell.
     Completions {
         /// Which shell.
@@ -73,8 +83,9 @@ pub struct Project {
     /// Dims to plan for, instead of those of eindecomp.toml: `B=1,S=512`. May be repeated.
     #[arg(long, value_name = "DIMS")]
     pub dims: Vec<String>,
-    /// Clusters to plan for: cpus:N, dgx_a100, dgx_h100, dgx1_v100, Kx… for K of them, or a JSON
-    /// file. May be repeated [default: cpus:1].
+    /// Clusters to plan for: cpus:N, machine:N (N devices of this machine, as `calibrate` measured it),
+    /// dgx_a100, dgx_h100, dgx1_v100, Kx… for K of them, or a JSON file. May be repeated
+    /// [default: cpus:1].
     #[arg(long, value_name = "CLUSTER")]
     pub cluster: Vec<String>,
     /// The folder of plans [default: that of eindecomp.toml, else plans].
@@ -119,6 +130,52 @@ pub struct DiffArgs {
     /// The folder of plans.
     #[arg(long, value_name = "PATH", default_value = "plans")]
     pub folder: PathBuf,
+}
+
+/// Measures this machine, which takes some seconds; nothing else should run. The figures are kept in
+/// machine.json, unless none of those that are there has changed by more than 15 %: so plans stay what
+/// they are. Sessions with `this_machine(N)` and clusters `machine:N` read them.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct CalibrateArgs {
+    /// Where the file is kept [default: EINDECOMP_CACHE, else eindecomp in the user's cache folder].
+    #[arg(long, value_name = "PATH")]
+    pub folder: Option<PathBuf>,
+}
+
+/// Solves one planning problem. The file is either of
+///
+///   a graph, as a program prints one (`println!("{graph}")`): text that starts with `eingraph`. It is
+///   planned for --cluster at --dims, and the plan is explained;
+///
+///   an instance of the ASPLOS 2025 contest (github.com/google/iopddl): JSON. One strategy per node at
+///   least cost, within a limit on memory over time. The list of strategies is the last line.
+///
+/// The bound says how far from the optimum the answer can be. What is printed was checked by code that
+/// shares nothing with the search.
+///
+/// Exit codes: 0 solved; 1 no solution was found; 2 the command line is wrong; 3 the file is neither, or
+/// the graph cannot be planned.
+#[derive(Args)]
+#[command(verbatim_doc_comment)]
+pub struct SolveArgs {
+    /// The file; `-` is the standard input.
+    pub file: PathBuf,
+    /// Of a graph: values of its dims, `B=1,S=512`. May be repeated.
+    #[arg(long, value_name = "DIMS")]
+    pub dims: Vec<String>,
+    /// Of a graph: the cluster, as for `plan` [default: cpus:1].
+    #[arg(long, value_name = "CLUSTER")]
+    pub cluster: Option<String>,
+    /// Of a graph: what the plan minimises.
+    #[arg(long, value_enum, default_value_t)]
+    pub objective: ObjectiveName,
+    /// Of a graph: where weights live.
+    #[arg(long, value_enum, default_value_t)]
+    pub residency: ResidencyName,
+    /// Of an instance: end the search after so many seconds [default: after 10^10 additions].
+    #[arg(long, value_name = "N")]
+    pub seconds: Option<u64>,
 }
 
 /// The arguments of this process. As `cargo eindecomp`, the first one is the command's own name.

@@ -26,7 +26,7 @@ struct Fault {
 /// * dead: a good entry of no target.
 fn faults(targets: &Targets) -> Result<Vec<Fault>, Failure> {
     let mut faults = Vec::new();
-    let needed: BTreeSet<&str> = targets.all.iter().map(|t| &t.hash[..]).collect();
+    let needed: BTreeSet<&str> = targets.all.iter().map(|t| t.hash()).collect();
     for target in &targets.all {
         let (kind, why) = match folder::plan(&targets.folder, target) {
             Some(Ok(_)) => continue,
@@ -35,7 +35,7 @@ fn faults(targets: &Targets) -> Result<Vec<Fault>, Failure> {
         };
         faults.push(Fault {
             kind,
-            key: target.hash.clone(),
+            key: target.hash().into(),
             what: format!("{target}{why}"),
             entry: None,
         });
@@ -54,7 +54,7 @@ fn faults(targets: &Targets) -> Result<Vec<Fault>, Failure> {
                 format!(
                     "no target needs it: {} devices, {} lines of graph",
                     key.hierarchy.devices(),
-                    key.graph.len()
+                    key.graph.lines().count()
                 ),
             ),
         };

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use clap::ValueEnum;
+use eindecomp_core::plan::{Objective, Residency};
 use serde::Deserialize;
 
 use super::Failure;
@@ -31,7 +33,7 @@ pub struct Wanted {
     pub cluster: Option<Values<String>>,
     /// Where weights live.
     #[serde(default)]
-    pub residency: eindecomp_core::plan::Residency,
+    pub residency: ResidencyName,
     /// What plans minimise.
     #[serde(default)]
     pub objective: ObjectiveName,
@@ -54,20 +56,50 @@ impl<T> Values<T> {
     }
 }
 
-/// [`Objective`](eindecomp_core::plan::Objective) as it is written.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+/// [`Objective`] as it is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
 pub enum ObjectiveName {
+    /// Bytes that move between devices.
     #[default]
     Placed,
+    /// Elements that move when every tile is remote.
     Communication,
+    /// Nanoseconds, by the rates of the cluster.
+    Time,
 }
 
-impl From<ObjectiveName> for eindecomp_core::plan::Objective {
+impl From<ObjectiveName> for Objective {
     fn from(name: ObjectiveName) -> Self {
         match name {
             ObjectiveName::Placed => Self::Placed,
             ObjectiveName::Communication => Self::Communication,
+            ObjectiveName::Time => Self::Time,
+        }
+    }
+}
+
+/// [`Residency`] as it is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum ResidencyName {
+    /// Each device keeps what it reads.
+    #[default]
+    AsNeeded,
+    /// One copy over all devices.
+    Sharded,
+    /// The planner chooses under the capacity.
+    Auto,
+}
+
+impl From<ResidencyName> for Residency {
+    fn from(name: ResidencyName) -> Self {
+        match name {
+            ResidencyName::AsNeeded => Self::AsNeeded,
+            ResidencyName::Sharded => Self::Sharded,
+            ResidencyName::Auto => Self::Auto,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use eindecomp_core::plan::cache::{Difference, Key, differences};
+use eindecomp_core::plan::cache::{Difference, Key, WrittenKey, differences};
 use eindecomp_core::plan::{Layout, Plan};
 use serde_json::json;
 
@@ -56,8 +56,8 @@ fn changed(key: &Key, first: &Plan, second: &Plan) -> Vec<Changed> {
         let id = format!("%{at} ");
         let found = key
             .graph
-            .iter()
-            .map(|l| l.trim())
+            .lines()
+            .map(str::trim)
             .find(|l| l.starts_with(&id));
         found.map_or(id, String::from)
     };
@@ -87,7 +87,7 @@ fn text(layout: &Option<Layout>) -> String {
 }
 
 /// An entry by file, or by the start of its name.
-fn open(folder: &Path, name: &str) -> Result<(Key, Plan), Failure> {
+fn open(folder: &Path, name: &str) -> Result<(WrittenKey, Plan), Failure> {
     let file = Path::new(name);
     let path = if file.is_file() {
         PathBuf::from(file)

@@ -26,11 +26,11 @@ pub fn run(args: &Project, json: bool) -> Result<Outcome, Failure> {
                 "block": target.block,
                 "dims": target.dims,
                 "cluster": target.cluster_name,
-                "key": target.hash,
+                "key": target.hash(),
                 "explain": explain,
             }));
         } else {
-            println!("{target} ({from}, {})\n{explain}", &target.hash[..12]);
+            println!("{target} ({from}, {})\n{explain}", &target.hash()[..12]);
         }
     }
     if json {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use eindecomp_core::plan::Plan;
-use eindecomp_core::plan::cache::{Key, decode, read};
+use eindecomp_core::plan::cache::{WrittenKey, decode, read};
 
 use super::Failure;
 use super::targets::Target;
@@ -14,7 +14,7 @@ pub struct Entry {
     pub hash: String,
     pub path: PathBuf,
     /// What it holds, or why it is no entry of this version.
-    pub content: Result<(Key, Plan), String>,
+    pub content: Result<(WrittenKey, Plan), String>,
 }
 
 /// Every entry of a folder, by name; none if there is no such folder.
@@ -48,7 +48,7 @@ pub fn entry(path: PathBuf) -> Entry {
 
 /// The plan of a target: `None` if there is no entry, else the plan or why it is none.
 pub fn plan(folder: &Path, target: &Target) -> Option<Result<Lowered, String>> {
-    let text = match folder::bytes(&folder::entry(folder, &target.hash)) {
+    let text = match folder::bytes(&folder::entry(folder, target.hash())) {
         Ok(text) => text?,
         Err(error) => return Some(Err(error.to_string())),
     };

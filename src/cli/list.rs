@@ -37,7 +37,7 @@ pub fn run(args: &Folder, json: bool) -> Result<Outcome, Failure> {
                     plan.moved_bytes,
                     plan.certificate
                 );
-                let inputs = key.graph.iter().filter(|line| line.contains("input"));
+                let inputs = key.graph.lines().filter(|line| line.contains("input"));
                 for line in inputs {
                     println!("    {}", line.trim());
                 }

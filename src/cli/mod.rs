@@ -4,6 +4,7 @@
 //! blocks), `targets` (what has to be planned), `folder` (the entries of a folder), and one per command.
 
 mod args;
+mod calibrate;
 mod check;
 mod cluster;
 mod config;
@@ -13,11 +14,13 @@ mod folder;
 mod list;
 mod plan;
 mod project;
+mod solve;
 mod targets;
 
 use std::process::ExitCode;
 
 use args::{Cli, Command};
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// What a command comes to.
 enum Outcome {
@@ -51,11 +54,21 @@ fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Explain(args) => explain::run(args, cli.json),
         Command::List(args) => list::run(args, cli.json),
         Command::Diff(args) => diff::run(args, cli.json),
+        Command::Calibrate(args) => calibrate::run(args, cli.json),
+        Command::Solve(args) => solve::run(args, cli.json),
         Command::Completions { shell } => {
             args::completions(*shell);
             Ok(Outcome::Good)
         }
     }
+}
+
+/// A bar of so many steps, drawn on terminals only.
+fn bar(steps: u64) -> Result<ProgressBar, Failure> {
+    let bar = ProgressBar::new(steps);
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}");
+    bar.set_style(style.map_err(|e| e.to_string())?);
+    Ok(bar)
 }
 
 /// Prints a value for programs.

@@ -7,12 +7,11 @@ use std::time::Instant;
 
 use eindecomp_core::plan::Plan;
 use eindecomp_core::plan::cache::encode;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 use super::args::PlanArgs;
 use super::targets::{self, Target};
-use super::{Failure, Outcome, folder, print_json};
+use super::{Failure, Outcome, bar, folder, print_json};
 use crate::machine;
 
 /// What became of a target.
@@ -25,10 +24,7 @@ struct Done {
 pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
     let targets = targets::of(&args.project)?;
     let jobs = args.jobs.map_or_else(machine::cores, NonZeroUsize::get);
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {wide_msg}");
-    // drawn on terminals only
-    let bar = ProgressBar::new(targets.all.len() as u64);
-    bar.set_style(style.map_err(|e| e.to_string())?);
+    let bar = bar(targets.all.len() as u64)?;
     let make = |target: &Target| -> Result<Done, Failure> {
         let kept = folder::plan(&targets.folder, target).filter(|_| !args.force);
         if let Some(Ok((plan, _))) = kept {
@@ -42,7 +38,7 @@ pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
         let (plan, _) = target.plan().map_err(|e| format!("{target}: {e}"))?;
         let planned = Some(start.elapsed().as_secs_f64());
         let text = encode(&target.key, &plan);
-        crate::cache::folder::store(&targets.folder, &target.hash, text.as_bytes())
+        crate::cache::folder::store(&targets.folder, target.hash(), text.as_bytes())
             .map_err(|e| format!("{}: {e}", targets.folder.display()))?;
         Ok(Done { plan, planned })
     };
@@ -60,7 +56,7 @@ pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
                     "block": target.block,
                     "dims": target.dims,
                     "cluster": target.cluster_name,
-                    "key": target.hash,
+                    "key": target.hash(),
                     "planned_seconds": done.planned,
                     "moved_bytes": done.plan.moved_bytes.to_string(),
                     "proved": done.plan.certificate.to_string(),
@@ -72,7 +68,7 @@ pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
                     };
                     println!(
                         "{} {target}: {how}, moves {} B, {}",
-                        &target.hash[..12],
+                        &target.hash()[..12],
                         done.plan.moved_bytes,
                         done.plan.certificate
                     );

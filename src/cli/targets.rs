@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eindecomp_core::graph::BoundGraph;
-use eindecomp_core::plan::cache::Key;
+use eindecomp_core::plan::cache::{Key, WrittenKey};
 use eindecomp_core::plan::{Cluster, PlanOptions};
 
 use super::args::Project;
@@ -29,11 +29,15 @@ pub struct Target {
     pub options: PlanOptions,
     /// After passes.
     pub graph: BoundGraph,
-    pub key: Key,
-    pub hash: String,
+    pub key: WrittenKey,
 }
 
 impl Target {
+    /// The name of its entry.
+    pub fn hash(&self) -> &str {
+        self.key.hash()
+    }
+
     /// Makes its plan, and the tasks of it.
     ///
     /// # Errors
@@ -86,7 +90,7 @@ pub fn of(args: &Project) -> Result<Targets, Failure> {
     for wanted in &wanted {
         for target in expand(args, wanted, &blocks) {
             match target {
-                Ok(target) if seen.insert(target.hash.clone()) => all.push(target),
+                Ok(target) if seen.insert(target.hash().to_string()) => all.push(target),
                 Ok(_) => {}
                 Err(error) => errors.push(error),
             }
@@ -217,17 +221,16 @@ fn target(
     let graph = bind(&block.graph, dims).map_err(|e| format!("{} {text}: {e}", block.name))?;
     let options = PlanOptions {
         objective: wanted.objective.into(),
-        residency: wanted.residency,
+        residency: wanted.residency.into(),
         ..PlanOptions::default()
     };
-    let key = Key::new(&graph, cluster, &options);
+    let key = Key::new(&graph, cluster, &options).written();
     Ok(Target {
         block: block.name.clone(),
         dims: text,
         cluster_name: name.into(),
         cluster: cluster.clone(),
         options,
-        hash: key.hash(),
         graph,
         key,
     })

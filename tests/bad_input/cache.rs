@@ -158,6 +158,21 @@ fn a_folder_that_is_read_only_costs_a_warning() {
     });
 }
 
+/// Not even a superuser makes files there.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_system_that_is_read_only_costs_a_warning() {
+    within(|| {
+        for folder in ["/proc", "/proc/self", "/proc/eindecomp/plans"] {
+            assert_eq!(
+                run(Path::new(folder), 3),
+                (PlanOrigin::Planned, 1),
+                "{folder}"
+            );
+        }
+    });
+}
+
 #[test]
 fn a_folder_full_of_other_things_is_left_as_it_is() {
     within(|| {

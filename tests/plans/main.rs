@@ -8,9 +8,11 @@ mod support;
 use std::path::Path;
 
 use eindecomp::{
-    CacheMode, Cluster, Error, PlanOrigin, Session, SessionBuilder, ein, include_plans,
+    CacheMode, Cluster, EmbeddedPlans, Error, PlanOrigin, Session, SessionBuilder, ein,
+    include_plans,
 };
 use ndarray::{Array1, Array2};
+use support::seen::seen;
 use tempfile::tempdir;
 
 ein! {
@@ -84,6 +86,53 @@ fn recorded_plans_run_frozen_and_others_do_not() {
         text.contains("[17, 4]") && text.contains("[16, 4]"),
         "{text}"
     );
+}
+
+/// The planner says when it begins, and a miss is told before it: a frozen program with its plans in the
+/// binary meets neither, from the session to the result.
+#[test]
+fn frozen_programs_run_no_planner() {
+    let folder = tempdir().unwrap();
+    let run = |session: SessionBuilder| {
+        let (y, seen) = seen(|| {
+            let program = session.build().unwrap().compile(layer::graph(), DIMS);
+            let mut program = program.unwrap().load(weights()).unwrap();
+            program.run(layer::Inputs { x: numbers(16, 4) }).unwrap().y
+        });
+        let seen: Vec<String> = seen.into_iter().map(|(_, text)| text).collect();
+        (y, seen)
+    };
+    let count = |seen: &[String], what: &str| seen.iter().filter(|s| *s == what).count();
+    let (planned, seen) = run(builder(folder.path()).cache_mode(CacheMode::Record));
+    assert_eq!(
+        (count(&seen, "plan"), count(&seen, "plan cache miss")),
+        (1, 1)
+    );
+
+    let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap();
+    let file = file.unwrap().path();
+    let hash: &str = file
+        .file_stem()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_string()
+        .leak();
+    let text: &[u8] = std::fs::read(&file).unwrap().leak();
+    let plans = EmbeddedPlans::new(vec![(hash, text)].leak());
+    let none = folder.path().join("none");
+    let frozen = builder(&none).plans(plans).cache_mode(CacheMode::Frozen);
+    let (frozen, seen) = run(frozen);
+    assert_eq!(frozen, planned);
+    assert_eq!(
+        (count(&seen, "plan"), count(&seen, "plan cache miss")),
+        (0, 0)
+    );
+    assert_eq!(
+        (count(&seen, "plan cache hit"), count(&seen, "lower")),
+        (1, 1)
+    );
+    assert!(!none.exists());
 }
 
 #[test]

@@ -74,8 +74,46 @@ fn the_environment_chooses_folder_and_mode() {
         command
     };
     assert!(output(&mut homeless()).contains("2: planned"));
+    // a home that is no folder
+    let file = homeless().env("HOME", "/dev/null").output().unwrap();
+    assert!(String::from_utf8_lossy(&file.stdout).contains("2: planned"));
     let record = output(homeless().env("EINDECOMP_MODE", "record"));
     assert!(record.contains("mode `record` needs a folder"), "{record}");
+}
+
+/// Files that take no more than some blocks stand for a disk that is full: a part of the entry is
+/// written, the rest is refused.
+#[cfg(unix)]
+#[test]
+fn a_full_disk_costs_a_warning_and_leaves_nothing() {
+    let folder = tempdir().unwrap();
+    let full = |mode: &str| {
+        let whole = child(2, folder.path());
+        let mut shell = Command::new("sh");
+        let script = "trap '' XFSZ; ulimit -f 1; exec \"$@\"";
+        shell.args(["-c", script, "sh"]).arg(whole.get_program());
+        shell.args(whole.get_args());
+        for (name, value) in whole.get_envs() {
+            match value {
+                Some(value) => shell.env(name, value),
+                None => shell.env_remove(name),
+            };
+        }
+        let output = shell.env("EINDECOMP_MODE", mode).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let auto = full("auto");
+    assert_eq!(auto.matches("planned").count(), 4, "{auto}");
+    let record = full("record");
+    assert!(
+        record.contains("2: the plan is not recorded: folder "),
+        "{record}"
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    // room again
+    let record = output(child(2, folder.path()).env("EINDECOMP_MODE", "record"));
+    assert_eq!(record.matches("planned").count(), 4, "{record}");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
 }
 
 /// 64 processes plan the same and different keys at once, and are killed at random moments: every

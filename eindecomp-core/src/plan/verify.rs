@@ -204,6 +204,23 @@ pub fn verify(
     plan: &Plan,
     cluster: &Cluster,
 ) -> Result<TaskGraph, InvalidPlan> {
+    rules(graph, plan, cluster)?;
+    let tasks = lower(graph, plan)?;
+    let full = |&bytes: &u64| bytes > cluster.capacity();
+    match tasks.arenas.iter().position(full) {
+        Some(device) => {
+            let peak = peak(graph, &tasks, device as u32);
+            Err(InvalidPlan::Memory(peak, cluster.capacity()))
+        }
+        None => Ok(tasks),
+    }
+}
+
+/// Rules 1 to 7: all but that of memory, which needs tasks.
+///
+/// # Errors
+/// The first rule that is broken.
+pub fn rules(graph: &BoundGraph, plan: &Plan, cluster: &Cluster) -> Result<(), InvalidPlan> {
     if plan.hierarchy != cluster.hierarchy() {
         return Err(InvalidPlan::Devices {
             plan: plan.hierarchy,
@@ -239,15 +256,7 @@ pub fn verify(
             });
         }
     }
-    let tasks = lower(graph, plan)?;
-    let full = |&bytes: &u64| bytes > cluster.capacity();
-    match tasks.arenas.iter().position(full) {
-        Some(device) => {
-            let peak = peak(graph, &tasks, device as u32);
-            Err(InvalidPlan::Memory(peak, cluster.capacity()))
-        }
-        None => Ok(tasks),
-    }
+    Ok(())
 }
 
 /// Rules 1 to 5: all that lowering and the evaluator need.

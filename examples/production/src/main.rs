@@ -3,6 +3,8 @@
 //! In development the session plans what it does not find. In production (`--no-default-features`) the
 //! planner is not in the binary: plans are those in `plans/`, and a missing one is an error.
 
+use std::time::Instant;
+
 use ed::{Buckets, CacheMode, Cluster, Session, ein, include_plans};
 use ndarray::{Array, Array3};
 
@@ -57,18 +59,25 @@ fn numbers<S: ndarray::ShapeBuilder<Dim: ndarray::Dimension>>(shape: S) -> Array
 }
 
 fn main() -> Result<(), ed::Error> {
-    let mut model = session()?
-        .compile(score::graph(), score::Dims { b: 2, s: 16 })?
-        .load(score::Weights {
-            q: numbers((D, D)),
-            k: numbers((D, D)),
-            v: numbers((D, D)),
-            up: numbers((F, D)),
-            down: numbers(F),
-        })?;
-    for s in [9, 16, 40] {
+    let start = Instant::now();
+    let session = session()?;
+    let begun = Instant::now();
+    let program = session.compile(score::graph(), score::Dims { b: 2, s: 16 })?;
+    let compiled = begun.elapsed();
+    let mut model = program.load(score::Weights {
+        q: numbers((D, D)),
+        k: numbers((D, D)),
+        v: numbers((D, D)),
+        up: numbers((F, D)),
+        down: numbers(F),
+    })?;
+    for (n, s) in [9, 16, 40].into_iter().enumerate() {
         let x: Array3<f32> = numbers((2, s, D));
         let scores = model.run(score::Inputs { x })?.r;
+        if n == 0 {
+            let first = start.elapsed();
+            println!("compiled in {compiled:.1?}, first result after {first:.1?}");
+        }
         let report = model.program().report();
         println!(
             "{s:2} tokens: scores {scores:.3}, plan {} for S = {}",

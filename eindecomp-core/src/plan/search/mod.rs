@@ -5,10 +5,11 @@
 //! (elimination as a search), `marginals`; beyond its width or with limits that bind: `relaxed`,
 //! with `dual` (message passing, prices), `survivors` (values that may still be cheaper), `local` and `trees` (search around an incumbent) and `slack` (what is
 //! left of the limits); `exhaustive`, `linearized` (the paper's longest-path dynamic programming);
-//! `check` (costs and bounds once more, independently), `progress`.
+//! `check` (costs and bounds once more, independently), `progress`; `iopddl` (problems from files).
 
 pub mod check;
 pub mod exhaustive;
+pub mod iopddl;
 pub mod linearized;
 pub mod problem;
 

@@ -1,0 +1,67 @@
+//! What a cached plan costs at start-up, step by step, on one core: LLaMA-7B forward over 8 devices.
+//!
+//! `cargo bench -p eindecomp-core --features testing --bench cache [-- LAYERS]` prints the least and the median time of
+//! each step. `key`: the canonical graph, its text and hash. `open`: the entry is compared with the key,
+//! hashed and read. `rules`: all rules of plans but that of memory. Tasks are made, and memory checked,
+//! by `lower`; the sum of the others is a line of its own.
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use eindecomp_core::plan::cache::{Key, encode, open};
+use eindecomp_core::plan::samples::Llama;
+use eindecomp_core::plan::{Cluster, PlanOptions, plan, verify};
+use eindecomp_core::task::lower;
+
+const RUNS: usize = 200;
+
+fn main() {
+    let layers = std::env::args().skip(1).find_map(|a| a.parse().ok());
+    let layers = layers.unwrap_or(32);
+    let (cluster, options) = (Cluster::cpus(8), PlanOptions::default());
+    let graph = Llama {
+        layers,
+        ..Llama::B7
+    }
+    .forward();
+    let made = plan(&graph, &cluster, &options).expect("a plan");
+    let text = encode(&Key::new(&graph, &cluster, &options).written(), &made);
+    println!(
+        "{layers} layers, {} nodes, p = {}, an entry of {} B",
+        graph.nodes().len(),
+        cluster.devices(),
+        text.len()
+    );
+    let mut times: [Vec<Duration>; 5] = Default::default();
+    for _ in 0..RUNS {
+        let start = Instant::now();
+        let key = Key::new(&graph, &cluster, &options).written();
+        let keyed = Instant::now();
+        let found = open(text.as_bytes(), &key).expect("its entry");
+        let opened = Instant::now();
+        verify::rules(&graph, &found, &cluster).expect("its plan");
+        let checked = Instant::now();
+        black_box(lower(&graph, &found).expect("its plan"));
+        let lowered = checked.elapsed();
+        let steps = [
+            keyed - start,
+            opened - keyed,
+            checked - opened,
+            checked - start,
+            lowered,
+        ];
+        times
+            .iter_mut()
+            .zip(steps)
+            .for_each(|(t, step)| t.push(step));
+    }
+    println!("step | least ms | median ms");
+    for (name, mut times) in ["key", "open", "rules", "key + open + rules", "lower"]
+        .into_iter()
+        .zip(times)
+    {
+        times.sort_unstable();
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        println!("{name} | {:.3} | {:.3}", ms(times[0]), ms(times[RUNS / 2]));
+    }
+}

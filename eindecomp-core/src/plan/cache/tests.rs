@@ -1,0 +1,270 @@
+use super::*;
+use crate::ein::Agg;
+use crate::graph::{BoundGraph, Pin};
+use crate::plan::samples::{Llama, Sample, ffn, matmul};
+use crate::plan::{
+    Algorithm, Cluster, Hierarchy, Objective, Plan, PlanOptions, Residency, plan, verify,
+};
+
+fn planned(graph: &BoundGraph, devices: u32) -> (WrittenKey, Plan, Cluster) {
+    let (cluster, options) = (Cluster::cpus(devices), PlanOptions::default());
+    let key = Key::new(graph, &cluster, &options).written();
+    let plan = plan(graph, &cluster, &options).unwrap();
+    (key, plan, cluster)
+}
+
+#[test]
+fn entries_read_back() {
+    for devices in [1, 3, 4] {
+        let graph = ffn(4, 6, 8);
+        let (key, plan, cluster) = planned(&graph, devices);
+        let text = encode(&key, &plan);
+        let (read, _) = decode(text.as_bytes(), &key, &graph, &cluster).unwrap();
+        assert_eq!(read, plan);
+        assert_eq!(text, encode(&key, &read));
+        assert!(text.lines().all(|l| l.len() < 400), "{text}");
+    }
+}
+
+/// If this fails, plans or entries have changed: raise [`PLANNER`] or [`FORMAT`], say so in the
+/// changelog, and accept the new snapshot.
+#[test]
+fn plans_change_with_the_version_only() {
+    let (key, plan, _) = planned(&ffn(4, 6, 8), 4);
+    insta::assert_snapshot!(encode(&key, &plan));
+}
+
+#[test]
+fn random_graphs_read_back() {
+    for seed in 0..20 {
+        let graph = crate::graph::testing::random_graph(seed, 3).bound();
+        let (key, plan, cluster) = planned(&graph, 1 + seed as u32 % 8);
+        let text = encode(&key, &plan);
+        assert_eq!(
+            decode(text.as_bytes(), &key, &graph, &cluster).unwrap().0,
+            plan
+        );
+    }
+}
+
+#[test]
+fn every_part_of_the_key_counts() {
+    let (graph, options) = (ffn(4, 6, 8), PlanOptions::default());
+    let key = |g: &BoundGraph, c: Cluster, o: PlanOptions| {
+        let key = Key::new(g, &c, &o).written();
+        key.hash().to_string()
+    };
+    let base = key(&graph, Cluster::cpus(2), options);
+    assert_eq!(base.len(), 64);
+    assert_eq!(base, key(&ffn(4, 6, 8), Cluster::cpus(2), options));
+    let others = [
+        key(&ffn(5, 6, 8), Cluster::cpus(2), options),
+        key(&graph, Cluster::cpus(3), options),
+        key(&graph, Cluster::cpus(2).with_servers(2), options),
+        key(&graph, Cluster::cpus(1).with_servers(2), options),
+        key(&graph, Cluster::cpus(2).with_capacity(1 << 30), options),
+        key(
+            &graph,
+            Cluster::cpus(2),
+            PlanOptions {
+                residency: Residency::Sharded,
+                ..options
+            },
+        ),
+        key(
+            &graph,
+            Cluster::cpus(2),
+            PlanOptions {
+                objective: Objective::Communication,
+                ..options
+            },
+        ),
+        key(
+            &graph,
+            Cluster::cpus(2),
+            PlanOptions {
+                algorithm: Algorithm::Linearized,
+                ..options
+            },
+        ),
+    ];
+    for (i, other) in others.iter().enumerate() {
+        assert_ne!(*other, base);
+        assert!(!others[..i].contains(other));
+    }
+    let pinned = |pin| {
+        let mut g = Sample::default();
+        let x = g.data("x", &[8, 8]);
+        let y = g.pinned("y", "ij->i", &[x], Agg::SUM, pin);
+        Key::new(&g.finish(y), &Cluster::cpus(2), &options)
+    };
+    assert_eq!(pinned(vec![Pin::Split("j".into(), 2)]).pins, ["%1 #1 in 2"]);
+    assert_eq!(pinned(vec![Pin::Whole]).pins, ["%1 whole"]);
+}
+
+/// The machine is part of the key where the model reads it, in two digits.
+#[test]
+fn keys_hold_what_the_model_reads_of_the_cluster() {
+    let graph = ffn(4, 6, 8);
+    let key = |objective, cluster: &Cluster| {
+        let options = PlanOptions {
+            objective,
+            ..PlanOptions::default()
+        };
+        Key::new(&graph, cluster, &options)
+    };
+    let base = Cluster::dgx_a100().with_servers(2);
+    let changed = |change: &dyn Fn(&mut Cluster)| {
+        let mut cluster = base.clone();
+        change(&mut cluster);
+        let all = [Objective::Communication, Objective::Placed, Objective::Time];
+        all.map(|o| key(o, &cluster).written().hash() != key(o, &base).written().hash())
+    };
+    assert_eq!(changed(&|c| c.name = "mine".into()), [false; 3]);
+    assert_eq!(changed(&|c| c.servers = 3), [true; 3]);
+    assert_eq!(changed(&|c| c.server.device.capacity -= 1), [true; 3]);
+    // a byte between servers counts 8
+    assert_eq!(
+        changed(&|c| c.network.bandwidth = 300_000_000_000),
+        [true; 3]
+    );
+    let time_only = [false, false, true];
+    assert_eq!(
+        changed(&|c| c.server.device.rates.bf16.matmul *= 2),
+        time_only
+    );
+    assert_eq!(changed(&|c| c.server.device.overhead += 1_000), time_only);
+    assert_eq!(changed(&|c| c.server.cores = Some(8)), time_only);
+    // less than half a second digit
+    assert_eq!(
+        changed(&|c| c.server.device.rates.bf16.matmul += 1_000_000_000_000),
+        [false; 3]
+    );
+    // one server has no network
+    let one = |bandwidth| {
+        let mut one = Cluster::dgx_a100();
+        one.network.bandwidth = bandwidth;
+        key(Objective::Time, &one)
+    };
+    assert_eq!(one(1), one(2));
+    let machine = serde_json::to_string_pretty(&one(1).machine).unwrap();
+    insta::assert_snapshot!(machine);
+}
+
+#[test]
+fn bad_entries_are_refused() {
+    let graph = matmul(8, 8, 8);
+    let (key, plan, cluster) = planned(&graph, 2);
+    let text = encode(&key, &plan);
+    let read = |text: &[u8]| decode(text, &key, &graph, &cluster).unwrap_err();
+    for junk in [
+        &b""[..],
+        b"{}",
+        b"\xff\xfe",
+        b"null",
+        "[".repeat(1 << 20).as_bytes(),
+        (text.clone() + "\n").as_bytes(),
+        text.replacen("\"format\": 2", "\"format\": 02", 1)
+            .as_bytes(),
+        text.replacen("\"format\": 2", "\"format\": 99999999999", 1)
+            .as_bytes(),
+        text.replacen("  \"plan\"", "\"plan\"", 1).as_bytes(),
+        text.replacen("\"sha256\"", "\"sha256\" ", 1).as_bytes(),
+    ] {
+        assert!(matches!(read(junk), EntryError::Text));
+    }
+    let newer = text.replacen("\"format\": 2", "\"format\": 3", 1);
+    assert!(matches!(read(newer.as_bytes()), EntryError::Format(3)));
+    for (from, to) in [
+        ("\"moved_bytes\": \"", "\"moved_bytes\": \"1"),
+        ("\"join\": null", "\"jomn\": null"),
+        ("\"capacity\": 6", "\"capacity\": 7"),
+    ] {
+        let edited = text.replacen(from, to, 1);
+        assert_ne!(edited, text, "{from}");
+        assert!(matches!(read(edited.as_bytes()), EntryError::Hash), "{to}");
+    }
+    // a key in other words
+    let spaced = text.replacen("\"pins\": []", "\"pins\": [ ]", 1);
+    assert_ne!(spaced, text);
+    assert!(matches!(read(spaced.as_bytes()), EntryError::Text));
+
+    // hashed as it is, but wrong
+    let refused = |change: &dyn Fn(&mut Key, &mut Plan)| {
+        let (mut key, mut plan) = (Key::clone(&key), plan.clone());
+        change(&mut key, &mut plan);
+        read(encode(&key.written(), &plan).as_bytes())
+    };
+    let error = refused(&|key, _| key.hierarchy = Hierarchy::flat(3));
+    assert!(matches!(error, EntryError::Key(part) if part == "hierarchy per_server"));
+    let error = refused(&|_, plan| plan.moved_bytes += 1);
+    assert!(matches!(
+        error,
+        EntryError::Rule(verify::InvalidPlan::MovedBytes { .. })
+    ));
+    let error = refused(&|_, plan| plan.nodes[2].join.as_mut().unwrap().devices[0] = 9);
+    assert!(matches!(
+        error,
+        EntryError::Rule(verify::InvalidPlan::Device { .. })
+    ));
+    let error = refused(&|_, plan| plan.certificate.bound = plan.certificate.cost + 1);
+    assert!(matches!(
+        error,
+        EntryError::Rule(verify::InvalidPlan::Bound { .. })
+    ));
+    let error = refused(&|_, plan| plan.model = "guess/1".into());
+    assert!(matches!(error, EntryError::Plan("cost model")));
+    let error = refused(&|_, plan| plan.residency = Residency::Sharded);
+    assert!(matches!(error, EntryError::Plan("residency")));
+}
+
+/// Whoever can write a file can hash it.
+#[test]
+fn sealed_texts_are_untrusted_too() {
+    let graph = matmul(8, 8, 8);
+    let (key, plan, _) = planned(&graph, 2);
+    let good = table::write(&plan);
+    let refused = |text: &str| match open(&entry::sealed(&key, text.as_bytes()), &key) {
+        Err(EntryError::Json(error)) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    let edited = |from: &str, to: &str| {
+        assert!(good.contains(from), "{from} in {good}");
+        refused(&good.replacen(from, to, 1))
+    };
+    let deep = "[".repeat(1 << 20);
+    assert!(refused(&deep).contains("invalid type"));
+    let row = good.lines().skip_while(|l| !l.contains("\"nodes\"")).nth(1);
+    let row = row.unwrap().trim();
+    assert!(edited(row, &deep).contains("invalid type"));
+    assert!(edited(row, "[0, 7]").contains("there is no kind 7"));
+    assert!(edited("\"owner\": 0", "\"owner\": 77").contains("there is no layout 77"));
+    assert!(edited("\"join\": null", "\"join\": -1").contains("invalid value"));
+    assert!(edited("\"residency\": ", "\"residence\": ").contains("unknown field"));
+    assert!(refused("{}").contains("missing field"));
+    // a layout of so many numbers in each of so many nodes
+    let (devices, nodes) = (vec!["0"; 1 << 16].join(","), vec!["0"; 1 << 16].join(","));
+    let large = good.replacen("\"devices\": [", &format!("\"devices\": [{devices},"), 1);
+    let large = large.replacen(row, &format!("[{nodes}]"), 1);
+    assert!(refused(&large).contains("more than 33554432 numbers"));
+}
+
+/// What is written once for all nodes alike makes the entry of a deep model small.
+#[test]
+fn entries_of_deep_models_are_small() {
+    let size = |layers| {
+        let graph = Llama {
+            layers,
+            ..Llama::B7
+        }
+        .forward();
+        let (key, plan, cluster) = planned(&graph, 8);
+        let text = encode(&key, &plan);
+        let read = open(text.as_bytes(), &key).unwrap();
+        assert_eq!(read, plan);
+        verify::rules(&graph, &read, &cluster).unwrap();
+        text.len() - key.text().len()
+    };
+    let (few, more) = (size(2), size(4));
+    assert!(more < few + 1000, "{few} {more}");
+}

@@ -1,0 +1,152 @@
+//! `cargo eindecomp solve`: one problem from a file, a graph or an instance of the contest.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use eindecomp_core::graph::EinGraph;
+use eindecomp_core::plan::search::{Budget, Progress, Status, check, iopddl, solve};
+use eindecomp_core::plan::{PlanOptions, verify};
+use serde_json::json;
+
+use super::args::SolveArgs;
+use super::{Failure, Outcome, cluster, config, print_json};
+use crate::Explain;
+use crate::session::bind;
+
+pub fn run(args: &SolveArgs, json: bool) -> Result<Outcome, Failure> {
+    let named = |error: String| format!("{}: {error}", args.file.display());
+    let text = text(&args.file).map_err(|e| named(e.to_string()))?;
+    let graph = text.trim_ascii_start().starts_with(b"eingraph");
+    let solved = match graph {
+        true => of_graph(args, &text, json),
+        false => of_instance(args, &text, json),
+    };
+    solved.map_err(named)
+}
+
+/// Of a file, or of the standard input.
+fn text(file: &Path) -> std::io::Result<Vec<u8>> {
+    if file.as_os_str() != "-" {
+        return std::fs::read(file);
+    }
+    let mut text = Vec::new();
+    std::io::stdin().read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// Ends a search after a time.
+struct Clock {
+    start: Instant,
+    limit: Option<Duration>,
+}
+
+impl Progress for Clock {
+    fn keep_going(&self, _: &Status) -> bool {
+        self.limit.is_none_or(|limit| self.start.elapsed() < limit)
+    }
+}
+
+fn of_instance(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Failure> {
+    if !args.dims.is_empty() || args.cluster.is_some() {
+        return Err("--dims and --cluster are for graphs, which start with `eingraph`".into());
+    }
+    let problem = iopddl::read(text).map_err(|e| e.to_string())?;
+    let clock = Clock {
+        start: Instant::now(),
+        limit: args.seconds.map(Duration::from_secs),
+    };
+    let budget = match args.seconds {
+        // small tables leave time for the search around what they find
+        Some(_) => Budget {
+            table_bytes: 4 << 20,
+            work: u64::MAX,
+        },
+        None => Budget::default(),
+    };
+    let found = solve(&problem, budget, &clock);
+    let seconds = clock.start.elapsed().as_secs_f64();
+    // by code that shares nothing with the search
+    check::check(&problem, &found).map_err(|e| format!("a defect of the search: {e}"))?;
+    let outcome = match found.is_feasible() {
+        true => Outcome::Good,
+        false => Outcome::Found,
+    };
+    if json {
+        let feasible = found.is_feasible();
+        print_json(&json!({
+            "cost": feasible.then(|| found.cost.to_string()),
+            "bound": found.bound.to_string(),
+            "optimal": feasible && found.is_optimal(),
+            "stopped": found.stopped,
+            "seconds": seconds,
+            "assignment": feasible.then_some(found.assignment),
+        }))?;
+        return Ok(outcome);
+    }
+    let (cost, bound) = (found.cost, found.bound);
+    let nodes = problem.variables();
+    if !found.is_feasible() {
+        println!("no assignment was found in {seconds:.1} s; none costs less than {bound}");
+        return Ok(outcome);
+    }
+    let proved = match (found.is_optimal(), bound) {
+        (true, _) => "optimal".into(),
+        (false, 0) => "no bound above 0".into(),
+        (false, bound) => {
+            let gap = (cost - bound) as f64 / bound as f64 * 100.0;
+            format!("within {gap:.1} % of the optimum")
+        }
+    };
+    println!("{nodes} nodes in {seconds:.1} s: cost {cost}, bound {bound}, {proved}");
+    println!("{:?}", found.assignment);
+    Ok(outcome)
+}
+
+fn of_graph(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Failure> {
+    if args.seconds.is_some() {
+        return Err("--seconds is for instances: the planner of graphs counts its work".into());
+    }
+    let text = std::str::from_utf8(text).map_err(|e| e.to_string())?;
+    let graph = EinGraph::parse(text).map_err(|e| e.to_string())?;
+    let mut dims: BTreeMap<Arc<str>, i64> = BTreeMap::new();
+    for text in &args.dims {
+        for (name, values) in config::dims(text)? {
+            dims.extend(values.as_slice().iter().map(|&v| (name.as_str().into(), v)));
+        }
+    }
+    let graph = bind(&graph, &dims).map_err(|e| e.to_string())?;
+    let on = cluster::named(args.cluster.as_deref().unwrap_or("cpus:1"))?;
+    let options = PlanOptions {
+        objective: args.objective.into(),
+        residency: args.residency.into(),
+        ..PlanOptions::default()
+    };
+    let start = Instant::now();
+    let plan = eindecomp_core::plan::plan(&graph, &on, &options).map_err(|e| e.to_string())?;
+    let seconds = start.elapsed().as_secs_f64();
+    let tasks = verify::verify(&graph, &plan, &on).map_err(|e| e.to_string())?;
+    let explain = Explain::new(&graph, &plan, &tasks).map_err(|e| e.to_string())?;
+    let certificate = &plan.certificate;
+    if json {
+        let explain = serde_json::to_value(&explain).map_err(|e| e.to_string())?;
+        print_json(&json!({
+            "cost": certificate.cost.to_string(),
+            "bound": certificate.bound.to_string(),
+            "optimal": certificate.is_optimal(),
+            "proved": certificate.to_string(),
+            "moved_bytes": plan.moved_bytes.to_string(),
+            "seconds": seconds,
+            "explain": explain,
+        }))?;
+        return Ok(Outcome::Good);
+    }
+    let statements = plan.nodes.iter().filter(|n| n.join.is_some()).count();
+    println!(
+        "{statements} statements in {seconds:.1} s: cost {}, bound {}\n{explain}",
+        certificate.cost, certificate.bound
+    );
+    Ok(Outcome::Good)
+}
