@@ -165,10 +165,11 @@ impl Source {
         args: &[Arg],
         dims: &[(&str, Dim)],
     ) -> Result<Vec<NodeId>, Vec<String>> {
-        self.append(block, "", Stack::new(), builder, args, dims)
+        self.append(block, "", Stack::new(), builder, args, (dims, &[]))
     }
 
-    /// Appends a block; `stack` holds those that it is called by.
+    /// Appends a block; `stack` holds those that it is called by. Dims that the arguments do not
+    /// determine are given, or follow from the shapes that the results are said to have.
     fn append(
         &self,
         block: &str,
@@ -176,7 +177,7 @@ impl Source {
         mut stack: Stack,
         builder: &mut GraphBuilder,
         args: &[Arg],
-        dims: &[(&str, Dim)],
+        (dims, said): (&[(&str, Dim)], &[Vec<Dim>]),
     ) -> Result<Vec<NodeId>, Vec<String>> {
         let frame = (std::ptr::from_ref(self), block.into());
         if stack.contains(&frame) {
@@ -201,7 +202,16 @@ impl Source {
         };
         let dims = dims.iter().map(|(name, dim)| ((*name).into(), dim.clone()));
         let dims = dims.collect();
-        append_block(&read.checked, block, &mut context, builder, args, &dims).map_err(texts)
+        append_block(
+            &read.checked,
+            block,
+            &mut context,
+            builder,
+            args,
+            &dims,
+            said,
+        )
+        .map_err(texts)
     }
 }
 
@@ -218,6 +228,7 @@ impl Foreign for Calls<'_> {
         prefix: &str,
         builder: &mut GraphBuilder,
         args: &[Arg],
+        said: &[Vec<Dim>],
     ) -> Result<Vec<NodeId>, Vec<LowerError>> {
         let path = call.path.to_string();
         let mut others = self.source.others.iter();
@@ -225,7 +236,8 @@ impl Foreign for Calls<'_> {
             return Err(vec![LowerError::NoBlock(path.into())]);
         };
         let source = (other.source)();
-        let made = source.append(other.name, prefix, self.stack.clone(), builder, args, &[]);
+        let stack = self.stack.clone();
+        let made = source.append(other.name, prefix, stack, builder, args, (&[], said));
         made.map_err(|errors| errors.into_iter().map(LowerError::Other).collect())
     }
 }

@@ -47,6 +47,27 @@ ein! {
         o
     }
 
+    /// The same, by the head of keys and values that belongs to a head of queries.
+    pub fn shared<dim B, dim S, dim T, dim H, dim K, dim E>(
+        q: f32[B, S, H, E],
+        k: f32[B, T, K, E],
+        v: f32[B, T, K, E],
+    ) -> f32[B, S, H, E]
+    where H % K == 0, T >= S
+    {
+        let l[b, h, s, t] = if t <= s + (T - S) {
+            sum[e; f32] q[b, s, h, e] * k[b, t, h / (H / K), e]
+        } else {
+            -inf
+        };
+        let m[b, h, s] = max[t] l[b, h, s, t];
+        let x[b, h, s, t] = exp(l[b, h, s, t] - m[b, h, s]);
+        let z[b, h, s] = sum[t] x[b, h, s, t];
+        let a[b, h, s, t] = x[b, h, s, t] / z[b, h, s];
+        let o[b, s, h, e] = sum[t] a[b, h, s, t] * v[b, t, h / (H / K), e];
+        o
+    }
+
     /// Pairs of neighbouring channels are turned by an angle per position.
     pub fn rotary<dim B, dim S, dim H, dim E>(
         x: f32[B, S, H, E],
@@ -119,6 +140,7 @@ fn grouped_queries_causal() {
     let mut random = Random(2);
     let q = random.floats([b, s, n * g, e]);
     let [k, v] = [0; 2].map(|_| random.floats([b, t, n, e]));
+    let (queries, keys, values) = (q.clone(), k.clone(), v.clone());
     let want = each([b, s, n * g, e], |[b, i, head, c]| {
         let score = |at: usize| match at <= i + (t - s) {
             true => (0..e)
@@ -146,6 +168,24 @@ fn grouped_queries_causal() {
             v: v.clone(),
         }),
         weights: Box::new(|| grouped::Weights {}),
+    }
+    .gives(std::slice::from_ref(&want));
+    Case {
+        graph: shared::graph,
+        dims: || shared::Dims {
+            b: 2,
+            s: 5,
+            t: 8,
+            h: 6,
+            k: 2,
+            e: 4,
+        },
+        inputs: Box::new(move || shared::Inputs {
+            q: queries.clone(),
+            k: keys.clone(),
+            v: values.clone(),
+        }),
+        weights: Box::new(|| shared::Weights {}),
     }
     .gives(&[want]);
 }

@@ -1,4 +1,4 @@
-//! A convolution with stride 2 and a padded border.
+//! A convolution with stride 2 and a padded border, and the way back: images made larger.
 
 use eindecomp::ein;
 
@@ -16,6 +16,40 @@ ein! {
             sum[c, u, v] (x[n, c, 2 * i + u - 1, 2 * j + v - 1] else 0.0) * w[o, c, u, v];
         y
     }
+
+    /// Every pixel `S` times in each direction, then smoothed.
+    pub fn larger<dim C, dim Y, dim X, dim S>(x: f32[C, Y, X], w: f32[S]) -> f32[C, Y * S, X * S] {
+        let big[c, i in Y * S, j in X * S] = x[c, i / S, j / S] * w[i % S];
+        let y[c, i, j] = big[c, i, j] + (big[c, i, j - 1] else 0.0);
+        y
+    }
+}
+
+#[test]
+fn larger_by_repetition() {
+    let (c, height, width, s) = (2, 3, 5, 4);
+    let mut random = Random(22);
+    let (x, w) = (random.floats([c, height, width]), random.floats([s]));
+    let big = |c: usize, i: usize, j: usize| f64::from(x[[c, i / s, j / s]] * w[i % s]);
+    let want = each([c, height * s, width * s], |[c, i, j]| {
+        big(c, i, j) + if j == 0 { 0.0 } else { big(c, i, j - 1) }
+    });
+    let (x, w) = (x.clone(), w.clone());
+    Case {
+        graph: larger::graph,
+        dims: || larger::Dims {
+            c: 2,
+            y: 3,
+            x: 5,
+            s: 4,
+        },
+        inputs: Box::new(move || larger::Inputs {
+            x: x.clone(),
+            w: w.clone(),
+        }),
+        weights: Box::new(|| larger::Weights {}),
+    }
+    .gives(&[want]);
 }
 
 #[test]

@@ -5,7 +5,6 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-mod aggregations;
 mod attention;
 mod convolution;
 mod decoding;

@@ -18,19 +18,28 @@ ein! {
         finish { mean: mu, var: m2 / n }
     }
 
-    /// Rows with mean 0 and variance 1.
-    pub fn normal<dim B, dim D>(x: f32[B, D]) -> (f32[B, D], f32[B]) {
-        let (m, v)[b] = welford[d] (x[b, d]);
-        let y[b, d] = (x[b, d] - m[b]) * rsqrt(v[b]);
-        (y, v)
+    /// Twice the mean, by an aggregation of one result and a `let`.
+    agg double_mean(x: f32) {
+        state { n: f32 = 0.0, total: f32 = 0.0 }
+        lift { n: 1.0, total: x }
+        merge(a, b) { { n: a.n + b.n, total: a.total + b.total } }
+        finish { let mean = total / n; 2.0 * mean }
     }
 
-    /// Causal attention whose scores are never stored.
+    /// Rows with mean 0 and variance 1.
+    pub fn normal<dim B, dim D>(x: f32[B, D]) -> (f32[B, D], f32[B], f32[B]) {
+        let (m, v)[b] = welford[d] (x[b, d]);
+        let y[b, d] = (x[b, d] - m[b]) * rsqrt(v[b]);
+        let twice[b] = double_mean[d] (x[b, d]);
+        (y, v, twice)
+    }
+
+    /// Causal attention whose scores are never stored: masked by scores of −inf, and by a `where`.
     pub fn attend<dim S, dim T, dim H, dim E>(
         q: f32[S, H, E],
         k: f32[T, H, E],
         v: f32[T, H, E],
-    ) -> f32[S, H, E]
+    ) -> (f32[S, H, E], f32[S, H, E])
     where
         T >= S,
     {
@@ -38,7 +47,10 @@ ein! {
             if t <= s + (T - S) { (sum[e] q[s, h, e] * k[t, h, e]) * rsqrt(E as f32) } else { -inf },
             v[t, h, d],
         );
-        o
+        let w[s, h, d] = softmax_sum[t where t <= s + (T - S)] (
+            (sum[e] q[s, h, e] * k[t, h, e]) * rsqrt(E as f32), v[t, h, d],
+        );
+        (o, w)
     }
 }
 
@@ -63,7 +75,7 @@ fn variance_in_one_pass() {
         inputs: Box::new(move || normal::Inputs { x: given.clone() }),
         weights: Box::new(|| normal::Weights {}),
     }
-    .gives(&[want, vars]);
+    .gives(&[want, vars, each([b], |[b]| 2.0 * mean(b))]);
 }
 
 #[test]
@@ -102,5 +114,5 @@ fn attention_in_one_statement() {
         }),
         weights: Box::new(|| attend::Weights {}),
     }
-    .gives(&[want]);
+    .gives(&[want.clone(), want]);
 }

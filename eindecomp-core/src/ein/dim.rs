@@ -75,11 +75,15 @@ impl Dim {
 
     /// The name, if the dim is one symbol.
     pub fn as_symbol(&self) -> Option<&Arc<str>> {
+        match self.as_atom() {
+            Some(Atom::Sym(s)) => Some(s),
+            _ => None,
+        }
+    }
+
+    fn as_atom(&self) -> Option<&Atom> {
         match self.terms.iter().next() {
-            Some((m, 1)) if self.terms.len() == 1 && m.len() == 1 => match &m[0] {
-                Atom::Sym(s) => Some(s),
-                _ => None,
-            },
+            Some((m, 1)) if self.terms.len() == 1 && m.len() == 1 => Some(&m[0]),
             _ => None,
         }
     }
@@ -111,7 +115,7 @@ impl Dim {
     }
 
     /// Floor quotient. Exact where the divisor divides every coefficient, or is a symbol that
-    /// divides every monomial.
+    /// divides every monomial; `(A / B) / C` is `A / (B*C)`, divisors being at least 1.
     pub fn floor_div(&self, by: &Dim) -> Dim {
         if let Some(d) = by.as_const() {
             if d == 1 {
@@ -126,6 +130,11 @@ impl Dim {
             }
         } else if let Some(q) = self.divide_by_monomial(by) {
             return q;
+        }
+        if let Some(Atom::Div(a, b)) = self.as_atom()
+            && let Some(by) = b.try_mul(by)
+        {
+            return a.floor_div(&by);
         }
         Dim::atom(Atom::Div(Box::new(self.clone()), Box::new(by.clone())))
     }
@@ -397,6 +406,14 @@ mod tests {
         assert_eq!((&d * &h).floor_div(&h), d);
         assert_eq!((&d * &h).rem(&h), Dim::from(0));
         assert_eq!((&(&d * &two) + &Dim::from(4)).floor_div(&two), &d + &two);
+        assert_eq!(
+            d.floor_div(&two).floor_div(&two),
+            d.floor_div(&Dim::from(4))
+        );
+        assert_eq!(
+            d.floor_div(&h).floor_div(&two),
+            d.floor_div(&two).floor_div(&h)
+        );
     }
 
     #[test]

@@ -77,7 +77,7 @@ codes! {
     46 Extent "an extent is negative, or not an integer polynomial of dims",
     47 Loop "a `for` needs a struct array or a constant range",
     48 Pattern "a pattern does not fit what it is bound to",
-    49 ClauseFalse "a `where` clause can never hold",
+    49 ClauseFalse "a `where` clause or a condition can never hold",
     50 OutOfScope "this is outside the language",
     51 Splits "a dim in `splits` is no axis of its own in the results",
 }

@@ -17,12 +17,14 @@ struct Pair {
 }
 
 impl Lower<'_, '_> {
-    /// Bare axes first, then linear ones; what cannot be decided becomes a clause.
+    /// Bare axes of the arguments first, then linear ones, then those of the results, of the shapes
+    /// that they are `said` to have; what cannot be decided becomes a clause.
     pub(super) fn solve(
         &mut self,
         block: &Block,
         args: &[Arg],
         given: &BTreeMap<Arc<str>, Dim>,
+        said: &[Vec<Dim>],
     ) -> Result<BTreeMap<Arc<str>, Dim>, Vec<LowerError>> {
         let name = &block.name.name;
         if args.len() != block.params.len() {
@@ -55,17 +57,25 @@ impl Lower<'_, '_> {
                     .or_insert_with(|| pair.actual.clone());
             }
         }
-        loop {
-            let before = dims.len();
-            for pair in &pairs {
-                if let Some((symbol, value)) =
-                    solve_linear(&pair.declared, &pair.actual, &names, &dims)
-                {
-                    dims.insert(symbol, value);
+        let results = block.results.iter().zip(said);
+        let results = results.filter_map(|(result, said)| Some((result.ty.tensor()?, said)));
+        let results = results.flat_map(|(t, said)| t.axes.iter().zip(said));
+        let results = results.map(|(axis, said)| (self.dim(&consts, axis), said));
+        let results: Vec<(Dim, &Dim)> = results.collect();
+        let mut known: Vec<(&Dim, &Dim)> = pairs
+            .iter()
+            .map(|pair| (&pair.declared, &pair.actual))
+            .collect();
+        for more in [&[][..], &results] {
+            known.extend(more.iter().map(|(axis, said)| (axis, *said)));
+            loop {
+                let before = dims.len();
+                for (axis, actual) in &known {
+                    dims.extend(solve_linear(axis, actual, &names, &dims));
                 }
-            }
-            if dims.len() == before {
-                break;
+                if dims.len() == before {
+                    break;
+                }
             }
         }
         for dim in block.dims.iter().filter(|d| !dims.contains_key(*d)) {

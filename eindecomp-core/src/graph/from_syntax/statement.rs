@@ -366,10 +366,11 @@ impl Lower<'_, '_> {
                 let mut made = Vec::new();
                 for arg in args {
                     made.push(self.expr(frame, cx, vertex, arg, mode, guards)?);
-                    if *function == ScalarFn::AND {
+                    // The right operand is evaluated only where the left does not decide.
+                    if [ScalarFn::AND, ScalarFn::OR].contains(function) {
                         guards.push(Guard {
                             cond: arg.clone(),
-                            holds: true,
+                            holds: *function == ScalarFn::AND,
                         });
                     }
                 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::ein::DType;
 use crate::reference::{RefTensor, run};
 
 #[track_caller]
@@ -350,6 +351,7 @@ fn a_block_is_appended_to_a_graph() {
         &mut builder,
         &[Arg::Tensor(x)],
         &dims,
+        &[],
     );
     let soft = soft.unwrap()[0];
     assert_eq!(
@@ -363,6 +365,7 @@ fn a_block_is_appended_to_a_graph() {
         &mut builder,
         &[Arg::Tensor(x)],
         &dims,
+        &[],
     );
     insta::assert_snapshot!(error.unwrap_err()[0], @"`x` of block `twice` is `f32[D]`, but the argument is `f32[3, N]`");
     let w = builder
@@ -378,7 +381,15 @@ fn a_block_is_appended_to_a_graph() {
         .unwrap();
     let cell = Arg::Struct(vec![Arg::Tensor(w), Arg::Tensor(v)]);
     let args = [Arg::Tensor(v), cell, Arg::Value(Value::Float(0.5))];
-    let error = append_block(&checked, "step", &mut context, &mut builder, &args, &dims);
+    let error = append_block(
+        &checked,
+        "step",
+        &mut context,
+        &mut builder,
+        &args,
+        &dims,
+        &[],
+    );
     insta::assert_snapshot!(error.unwrap_err()[0], @"axis 1 (`D`) of `c.w` of block `step` is 2, but this argument's is 3");
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::body::{BodyCx, Items};
-use super::dtype::{cast, fix, flex};
+use super::dtype::{coerce, settle};
 use super::expr::{Args, MAX_SIZE, StmtCx, size};
 use super::tree::{Component, Expr, ExprKind, RecordAgg};
 use super::types::{Declared, Once, element_type};
@@ -356,51 +356,6 @@ impl Check<'_, '_> {
         }
         all
     }
-}
-
-/// Literals alone get the dtype that they have without context.
-fn settle(e: &mut Expr, errors: &mut Vec<Diag>) -> Option<()> {
-    match flex(e) {
-        Some(super::dtype::Flex::Float) => fix(e, DType::F32, errors),
-        Some(super::dtype::Flex::Int) => fix(e, DType::I64, errors),
-        None => Some(()),
-    }
-}
-
-/// A value as `dtype`, to which it must widen.
-pub(super) fn coerce(
-    mut e: Expr,
-    dtype: DType,
-    text: &ast::Expr,
-    errors: &mut Vec<Diag>,
-) -> Option<Expr> {
-    if flex(&e).is_some() {
-        fix(&mut e, dtype, errors)?;
-    }
-    if e.dtype == dtype {
-        return Some(e);
-    }
-    if e.dtype.widens_to(dtype) {
-        let span = e.span;
-        return Some(Expr {
-            kind: ExprKind::Cast(Box::new(e)),
-            dtype,
-            span,
-        });
-    }
-    let narrows = e.dtype.is_float() == dtype.is_float() && e.dtype.is_int() == dtype.is_int();
-    let (code, message) = match narrows {
-        true => (
-            Code::Narrowing,
-            format!("this {} value would be narrowed to {dtype}", e.dtype),
-        ),
-        false => (
-            Code::NoCommonDtype,
-            format!("this value is {}, which is no {dtype}", e.dtype),
-        ),
-    };
-    errors.push(Diag::new(code, text.span, message).fix(cast(text, dtype)));
-    None
 }
 
 /// A component that the state does not have; `missing` are those that have no value.

@@ -145,13 +145,14 @@ impl BodyCx<'_> {
         None
     }
 
-    /// The callee's dims by the extents of the arguments: bare axes first, then linear ones.
+    /// The callee's dims by the extents of the arguments, bare axes first, then linear ones; then by
+    /// the types that its results are `said` to have.
     pub(super) fn solve_dims(
         &mut self,
         callee: &Block,
         types: &[Type],
         spans: &[Span],
-        hints: &[Type],
+        said: &[Type],
         path: &ast::Path,
     ) -> Option<BTreeMap<Arc<str>, Dim>> {
         let mut pairs = Vec::new();
@@ -191,28 +192,23 @@ impl BodyCx<'_> {
                 dims.entry(symbol.clone()).or_insert_with(|| actual.clone());
             }
         }
-        loop {
-            let before = dims.len();
-            for (axis, actual, ..) in &pairs {
-                if let Some((symbol, value)) = solve_linear(axis, actual, &names, &dims)
-                    && self.exact(&value)
-                {
-                    dims.insert(symbol, self.facts.normal(&value));
+        let mut known: Vec<(&Dim, &Dim)> = pairs.iter().map(|p| (&p.0, &p.1)).collect();
+        let results = callee.results.iter().zip(said);
+        let results = results.filter_map(|(r, said)| r.ty.tensor().zip(said.tensor()));
+        let results = results.flat_map(|(r, said)| r.axes.iter().zip(&said.axes));
+        for more in [Vec::new(), results.collect()] {
+            known.extend(more);
+            loop {
+                let before = dims.len();
+                for (axis, actual) in &known {
+                    if let Some((symbol, value)) = solve_linear(axis, actual, &names, &dims)
+                        && self.exact(&value)
+                    {
+                        dims.insert(symbol, self.facts.normal(&value));
+                    }
                 }
-            }
-            if dims.len() == before {
-                break;
-            }
-        }
-        for (result, hint) in callee.results.iter().zip(hints) {
-            let (Some(declared), Some(given)) = (result.ty.tensor(), hint.tensor()) else {
-                continue;
-            };
-            for (axis, actual) in declared.axes.iter().zip(&given.axes) {
-                if let Some((symbol, value)) = solve_linear(axis, actual, &names, &dims)
-                    && self.exact(&value)
-                {
-                    dims.insert(symbol, self.facts.normal(&value));
+                if dims.len() == before {
+                    break;
                 }
             }
         }

@@ -53,9 +53,8 @@ impl BodyCx<'_> {
             Some(ty) => Some((self.annotation(ty)?, ty.span)),
         };
         let mut made = if local || other {
-            let hints = annotated.as_ref().filter(|_| local);
-            let hints = hints.map_or(&[][..], |(types, _)| types);
-            let made = self.seen_call(&name, path, args, hints)?;
+            let said = annotated.as_ref().map_or(&[][..], |(types, _)| types);
+            let made = self.seen_call(&name, path, args, said)?;
             match &annotated {
                 Some((declared, at)) => {
                     let place = made.declared.map(|place| (place, "declared here"));
@@ -142,8 +141,7 @@ impl BodyCx<'_> {
             .map(|v: &VarId| self.vars[v.at()].ty.clone())
             .collect();
         let made = if self.is_local(&name) || self.is_other(&name) {
-            let hints = carried.as_deref().filter(|_| self.is_local(&name));
-            self.seen_call(&name, path, args, hints.unwrap_or_default())?
+            self.seen_call(&name, path, args, carried.as_deref().unwrap_or_default())?
         } else if self.is_function(&name) {
             self.errors.push(self.unknown_block(path));
             return None;
@@ -309,7 +307,7 @@ impl BodyCx<'_> {
         let made = self.arguments(args, &[])?;
         let (arguments, types): (Vec<_>, Vec<_>) = made.into_iter().unzip();
         Some(Made {
-            callee: self.foreign(path, args, types, results_span),
+            callee: self.foreign(path, args, (types, results.clone()), results_span),
             args: arguments,
             results,
             declared: None,
@@ -320,12 +318,13 @@ impl BodyCx<'_> {
         &mut self,
         path: &ast::Path,
         args: &[ast::Expr],
-        types: Vec<Type>,
+        (types, results): (Vec<Type>, Vec<Type>),
         results_span: Span,
     ) -> Callee {
         self.block.foreign.push(ForeignCall {
             path: path.clone(),
             args: types,
+            results,
             arg_spans: args.iter().map(|a| a.span).collect(),
             results_span,
         });
@@ -333,14 +332,14 @@ impl BodyCx<'_> {
     }
 
     /// A call of a block whose signature is known.
-    /// `hints` are the types that the results are said to have: they give dims that no argument
+    /// `said` are the types that the results are said to have: they give dims that no argument
     /// determines.
     fn seen_call(
         &mut self,
         name: &str,
         path: &ast::Path,
         args: &[ast::Expr],
-        hints: &[Type],
+        said: &[Type],
     ) -> Option<Made> {
         let checked = self.items.checked;
         let params = checked.block(name).map_or(&[][..], |b| &b.params);
@@ -373,7 +372,7 @@ impl BodyCx<'_> {
         }
         let types: Vec<Type> = made.iter().map(|(_, ty)| ty.clone()).collect();
         let spans: Vec<Span> = args.iter().map(|a| a.span).collect();
-        let dims = self.solve_dims(&callee, &types, &spans, hints, path)?;
+        let dims = self.solve_dims(&callee, &types, &spans, said, path)?;
         let of = |s: &str| dims.get(s).cloned();
         for clause in &callee.clauses {
             let sides = [&clause.left, &clause.right].map(|side| side.try_substitute(&of));
@@ -428,7 +427,7 @@ impl BodyCx<'_> {
                 name: callee.name.name.clone(),
                 dims,
             },
-            false => self.foreign(path, args, types, path.span),
+            false => self.foreign(path, args, (types, said.to_vec()), path.span),
         };
         Some(Made {
             callee: made,

@@ -178,26 +178,26 @@ pub(super) fn cast(e: &ast::Expr, dtype: DType) -> Fix {
     }
 }
 
-/// The value of a statement annotated with `dtype`: it widens, narrows within floats or ints, and
-/// literals take it.
-pub(super) fn store(
+/// Literals alone get the dtype that they have without context.
+pub(super) fn settle(e: &mut Expr, errors: &mut Vec<Diag>) -> Option<()> {
+    match flex(e) {
+        Some(Flex::Float) => fix(e, DType::F32, errors),
+        Some(Flex::Int) => fix(e, DType::I64, errors),
+        None => Some(()),
+    }
+}
+
+/// A value as `dtype`, to which it must widen.
+pub(super) fn coerce(
     mut e: Expr,
-    dtype: Option<DType>,
+    dtype: DType,
     text: &ast::Expr,
     errors: &mut Vec<Diag>,
 ) -> Option<Expr> {
-    if let Some(kind) = flex(&e) {
-        let own = if kind == Flex::Float {
-            DType::F32
-        } else {
-            DType::I64
-        };
-        fix(&mut e, dtype.unwrap_or(own), errors)?;
+    if flex(&e).is_some() {
+        fix(&mut e, dtype, errors)?;
     }
-    let Some(dtype) = dtype else { return Some(e) };
-    let same_kind =
-        (e.dtype.is_float() && dtype.is_float()) || (e.dtype.is_int() && dtype.is_int());
-    if e.dtype == dtype || same_kind {
+    if e.dtype == dtype {
         return Some(e);
     }
     if e.dtype.widens_to(dtype) {
@@ -208,11 +208,40 @@ pub(super) fn store(
             span,
         });
     }
-    let message = format!("this value is {}, which is no {dtype}", e.dtype);
+    let narrows = e.dtype.is_float() == dtype.is_float() && e.dtype.is_int() == dtype.is_int();
+    let (code, message) = match narrows {
+        true => (
+            Code::Narrowing,
+            format!("this {} value would be narrowed to {dtype}", e.dtype),
+        ),
+        false => (
+            Code::NoCommonDtype,
+            format!("this value is {}, which is no {dtype}", e.dtype),
+        ),
+    };
     let counted = (e.dtype == DType::Bool)
         .then(|| counted(text, dtype))
         .flatten();
     let fix = counted.unwrap_or_else(|| cast(text, dtype));
-    errors.push(Diag::new(Code::NoCommonDtype, e.span, message).fix(fix));
+    errors.push(Diag::new(code, text.span, message).fix(fix));
     None
+}
+
+/// The value of a statement annotated with `dtype`: it widens, narrows within floats or ints, and
+/// literals take it.
+pub(super) fn store(
+    mut e: Expr,
+    dtype: Option<DType>,
+    text: &ast::Expr,
+    errors: &mut Vec<Diag>,
+) -> Option<Expr> {
+    let Some(dtype) = dtype else {
+        settle(&mut e, errors)?;
+        return Some(e);
+    };
+    let alike = e.dtype.is_float() == dtype.is_float() && e.dtype.is_int() == dtype.is_int();
+    match flex(&e) {
+        None if alike => Some(e),
+        _ => coerce(e, dtype, text, errors),
+    }
 }

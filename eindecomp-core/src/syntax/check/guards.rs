@@ -1,4 +1,4 @@
-//! Conditions around an access: the ranges that they leave to indices, and how to correct them.
+//! Conditions around an access as written, and how to correct them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -136,35 +136,6 @@ impl<'e> Guards<'e> {
         }
     }
 
-    /// The first and last value of an index of this extent, as far as conditions on it alone say.
-    pub(super) fn range(&self, facts: &Facts, index: &Arc<str>, extent: &Dim) -> (Dim, Dim) {
-        let (mut low, mut high) = (Dim::from(0), extent - &Dim::from(1));
-        let symbol = Dim::sym(index.clone());
-        let conditions = self.conditions.iter();
-        for bound in conditions.flat_map(|c| self.bounds(c.test, c.holds)) {
-            let (below, above) = (&symbol - &bound, &bound + &symbol);
-            let free = |d: &Dim| !self.indexed(d);
-            // `i - low >= 0`, or `high - i >= 0`.
-            if free(&below) && !facts.holds(&below, CmpOp::Le, &low) {
-                low = below;
-            } else if free(&above) && !facts.holds(&above, CmpOp::Ge, &high) {
-                high = above;
-            }
-        }
-        (low, high)
-    }
-
-    /// The first or last value of a position that a condition bounds as it is.
-    pub(super) fn end(&self, at: &Dim, low: bool) -> Option<Dim> {
-        let conditions = self.conditions.iter();
-        let mut bounds = conditions.flat_map(|c| self.bounds(c.test, c.holds));
-        bounds.find_map(|bound| {
-            let end = if low { at - &bound } else { at + &bound };
-            let told = self.indexed(at) && self.indexed(&bound) && !self.indexed(&end);
-            told.then_some(end)
-        })
-    }
-
     /// Does it depend on an index?
     fn indexed(&self, d: &Dim) -> bool {
         d.symbols().iter().any(|s| self.indices.contains(s))
@@ -202,7 +173,7 @@ impl<'e> Guards<'e> {
             }
             let text = match (low, condition.holds) {
                 (true, holds) => {
-                    let (left, right) = super::ranges::sides(side);
+                    let (left, right) = super::outside::sides(side);
                     format!("{left} {} {right}", if holds { ">=" } else { "<" })
                 }
                 (false, true) => format!("{} < {}", outside.text, outside.extent),

@@ -14,7 +14,8 @@
 //! * `expr`, `ops`, `access`, `reduce`: expressions; `traps`: what a reduction hardly means; `dtype`: their element types;
 //! * `aggs`: aggregations over records;
 //! * `extents`: what indices run over; `ranges`: accesses in bounds; `prove`: the facts for both;
-//! * `guards`: conditions around accesses; `together`: several errors as one;
+//! * `conditions`: guards as facts; `outside`: accesses not proved; `guards`: how conditions around them
+//!   are corrected; `together`: several errors as one;
 //! * `fixes`: changes that errors propose; `padding`: values outside; `unbound`: which index is meant.
 
 mod access;
@@ -22,6 +23,7 @@ mod aggs;
 mod arguments;
 mod body;
 mod calls;
+mod conditions;
 mod dims;
 mod dtype;
 mod expr;
@@ -34,6 +36,7 @@ mod kernels;
 mod mentions;
 mod ops;
 mod others;
+mod outside;
 mod padding;
 mod prove;
 mod ranges;

@@ -125,8 +125,8 @@ impl StmtCx<'_, '_> {
         };
         let a = self.within(mode, left);
         let depth = self.guards.len();
-        if let (BinaryOp::And, Some(a)) = (op, &a) {
-            self.guard(a);
+        if let (BinaryOp::And | BinaryOp::Or, Some(a)) = (op, &a) {
+            self.guard(a, op == BinaryOp::And);
         }
         let b = self.within(mode, right);
         self.guards.truncate(depth);
@@ -173,12 +173,12 @@ impl StmtCx<'_, '_> {
         let test = self.condition(cond);
         let depth = self.guards.len();
         if let Some(test) = &test {
-            self.guard(test);
+            self.guard(test, true);
         }
         let a = self.expr(then);
-        let single = test.as_ref().is_some_and(is_comparison);
-        if !single {
-            self.guards.truncate(depth);
+        self.guards.truncate(depth);
+        if let Some(test) = &test {
+            self.guard(test, false);
         }
         let Some(otherwise) = otherwise else {
             self.guards.truncate(depth);
@@ -223,11 +223,17 @@ impl StmtCx<'_, '_> {
         Some(test)
     }
 
-    /// Notes the indices of a condition that is a fact where it holds.
-    pub(super) fn guard(&mut self, test: &Expr) {
-        match &test.kind {
-            ExprKind::Call(ScalarFn::AND, parts) => parts.iter().for_each(|p| self.guard(p)),
-            ExprKind::Call(_, parts) if is_comparison(test) => {
+    /// Notes the indices of a condition that is a fact where it holds, or where it fails.
+    pub(super) fn guard(&mut self, test: &Expr, truth: bool) {
+        let ExprKind::Call(f, parts) = &test.kind else {
+            return;
+        };
+        match (*f, truth) {
+            (ScalarFn::NOT, _) => self.guard(&parts[0], !truth),
+            (ScalarFn::AND, true) | (ScalarFn::OR, false) => {
+                parts.iter().for_each(|p| self.guard(p, truth));
+            }
+            _ if is_comparison(*f) => {
                 let names = self.index_names();
                 if parts.iter().all(|p| poly(p, &names).is_some()) {
                     parts.iter().for_each(|p| indices_in(p, &mut self.guards));
@@ -238,10 +244,9 @@ impl StmtCx<'_, '_> {
     }
 }
 
-/// Is it a comparison, other than `!=`?
-pub(super) fn is_comparison(e: &Expr) -> bool {
+fn is_comparison(f: ScalarFn) -> bool {
     use ScalarFn as F;
-    matches!(&e.kind, ExprKind::Call(f, _) if [F::EQ, F::LT, F::LE, F::GT, F::GE].contains(f))
+    [F::EQ, F::NE, F::LT, F::LE, F::GT, F::GE].contains(&f)
 }
 
 /// Every index in an expression.

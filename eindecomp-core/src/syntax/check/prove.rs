@@ -25,6 +25,8 @@ pub(super) struct Facts {
     divides: Vec<(Dim, Dim)>,
     /// Each is at least 0.
     nonneg: Vec<Dim>,
+    /// They exclude each other, so that everything follows.
+    excluded: bool,
 }
 
 /// How two extents compare.
@@ -57,8 +59,7 @@ impl Facts {
         if cmp == CmpOp::Eq {
             for (a, b) in [(&left, &right), (&right, &left)] {
                 if let Some((n, d)) = as_remainder(a).filter(|_| b.as_const() == Some(0)) {
-                    self.divides.push((n, d));
-                    return;
+                    return self.divide(n, d);
                 }
             }
             for (a, b) in [(&left, &right), (&right, &left)] {
@@ -73,12 +74,31 @@ impl Facts {
         self.nonneg.extend(as_nonneg(&left, cmp, &right));
     }
 
+    /// Do the facts exclude each other, as [`Facts::exclude`] says?
+    pub(super) fn is_excluded(&self) -> bool {
+        self.excluded
+    }
+
+    /// Takes what cannot be as given.
+    pub(super) fn exclude(&mut self) {
+        self.excluded = true;
+    }
+
     /// Takes `d ≥ 0` as given.
     pub(super) fn assume_nonneg(&mut self, d: &Dim) {
         let d = self.normal(d);
         if d.as_const().is_none() && !self.nonneg.contains(&d) {
             self.nonneg.push(d);
         }
+    }
+
+    /// Takes `by` to divide `whole`; what is known is put in these terms.
+    fn divide(&mut self, whole: Dim, by: Dim) {
+        let implied = |d: &(Dim, Dim)| d.0 == whole && by.rem(&d.1).as_const() == Some(0);
+        self.divides.retain(|d| !implied(d));
+        self.divides.push((whole, by));
+        let nonneg = self.nonneg.iter().map(|d| self.normal(d)).collect();
+        self.nonneg = nonneg;
     }
 
     fn define(&mut self, symbol: Arc<str>, value: Dim) {
@@ -114,54 +134,48 @@ impl Facts {
     fn atom(&self, atom: &Atom) -> Dim {
         match atom {
             Atom::Sym(s) => Dim::sym(s.clone()),
-            Atom::Rem(a, b) => {
-                let b = self.normal(b);
-                let a = self.in_parts(&self.normal(a), &b);
-                if self.divides.contains(&(a.clone(), b.clone())) {
-                    return Dim::from(0);
-                }
-                let (_, rest) = split(&a, &b);
-                if rest == a {
-                    a.rem(&b)
-                } else {
-                    self.small(&rest, &b).1
-                }
-            }
-            Atom::Div(a, b) => {
-                let b = self.normal(b);
-                let a = self.in_parts(&self.normal(a), &b);
-                let (quotient, rest) = split(&a, &b);
-                if rest == a {
-                    a.floor_div(&b)
-                } else {
-                    &quotient + &self.small(&rest, &b).0
-                }
-            }
+            Atom::Div(a, b) => self.divided(&self.normal(a), &self.normal(b)).0,
+            Atom::Rem(a, b) => self.divided(&self.normal(a), &self.normal(b)).1,
         }
     }
 
-    /// `a` with each size that is a multiple of a quotient in `by` as that multiple: `E / (E/2)`
-    /// is 2 where 2 divides `E`.
-    fn in_parts(&self, a: &Dim, by: &Dim) -> Dim {
-        let atoms = || by.terms().flat_map(|(monomial, _)| monomial);
-        let known = |(whole, part): &(Dim, Dim)| {
-            atoms().any(|atom| matches!(atom, Atom::Div(x, y) if **x == *whole && **y == *part))
-        };
-        let of = |symbol: &str| {
-            let named =
-                |(whole, _): &&(Dim, Dim)| whole.as_symbol().is_some_and(|s| **s == *symbol);
-            let (whole, part) = self.divides.iter().filter(named).find(|d| known(d))?;
-            Some(part * &whole.floor_div(part))
-        };
-        a.try_substitute(&of).unwrap_or_else(|| a.clone())
+    /// Quotient and remainder of `a` by `b`.
+    fn divided(&self, a: &Dim, b: &Dim) -> (Dim, Dim) {
+        if self.divides.iter().any(|(x, y)| x == a && y == b) {
+            return (a.floor_div(b), Dim::from(0));
+        }
+        for whole in std::iter::once(a.clone()).chain(self.in_parts(a)) {
+            let (quotient, rest) = split(&whole, b);
+            if rest != whole && self.is_below(&rest, b) {
+                return (quotient, rest);
+            }
+        }
+        let (quotient, rest) = split(a, b);
+        (&quotient + &rest.floor_div(b), rest.rem(b))
     }
 
-    /// Quotient and remainder of `a` by `b`, where `0 ≤ a < b` if that can be proved.
-    fn small(&self, a: &Dim, b: &Dim) -> (Dim, Dim) {
-        if self.nonneg(a) && self.nonneg(&(&(b - a) - &Dim::from(1))) {
-            return (Dim::from(0), a.clone());
+    /// Is it at least 0 and less than `b`?
+    fn is_below(&self, a: &Dim, b: &Dim) -> bool {
+        a.as_const() == Some(0) || self.nonneg(a) && self.nonneg(&(&(b - a) - &Dim::from(1)))
+    }
+
+    /// `a` with sizes as the multiples that they are, `E` as `2*(E / 2)` where 2 divides `E`: each
+    /// by itself, then all.
+    fn in_parts(&self, a: &Dim) -> Vec<Dim> {
+        let put = |a: &Dim, (whole, part): &(Dim, Dim)| {
+            let multiple = |atom: &Atom| match (atom, whole.as_symbol()) {
+                (Atom::Sym(s), Some(name)) if s == name => part * &whole.floor_div(part),
+                _ => of_monomial(std::slice::from_ref(atom)),
+            };
+            let made = a.try_map_atoms(&|atom| Some(multiple(atom)));
+            made.unwrap_or_else(|| a.clone())
+        };
+        let mut made: Vec<Dim> = self.divides.iter().map(|known| put(a, known)).collect();
+        if made.len() > 1 {
+            let all = std::iter::repeat_n(&self.divides, made.len()).flatten();
+            made.push(all.fold(a.clone(), |a, known| put(&a, known)));
         }
-        (a.floor_div(b), a.rem(b))
+        made
     }
 
     /// `b * (a / b)` is `a` where `b` divides `a`.
@@ -186,6 +200,29 @@ impl Facts {
         out
     }
 
+    /// The value of a symbol, where it is known.
+    pub(super) fn value(&self, symbol: &str) -> Option<&Dim> {
+        self.defs.get(symbol)
+    }
+
+    /// What is at least 0.
+    pub(super) fn known(&self) -> &[Dim] {
+        &self.nonneg
+    }
+
+    /// What a symbol is at least, or at most.
+    pub(super) fn bounds(&self, symbol: &str, low: bool) -> Vec<Dim> {
+        let bound = |fact: &Dim| {
+            let this = [Atom::Sym(symbol.into())];
+            let (_, coefficient) = fact.terms().find(|(monomial, _)| *monomial == this)?;
+            let rest = fact - &of_monomial(&this).try_mul(&Dim::from(coefficient))?;
+            let alone = !rest.symbols().contains(symbol) && (coefficient > 0) == low;
+            let end = rest.floor_div(&Dim::from(coefficient.abs()));
+            alone.then(|| if low { -&end } else { end })
+        };
+        self.nonneg.iter().filter_map(bound).collect()
+    }
+
     /// Compares two extents.
     pub(super) fn equality(&self, a: &Dim, b: &Dim) -> Equality {
         let difference = self.normal(&(a - b));
@@ -201,7 +238,7 @@ impl Facts {
     pub(super) fn holds(&self, left: &Dim, cmp: CmpOp, right: &Dim) -> bool {
         match cmp {
             CmpOp::Eq => matches!(self.equality(left, right), Equality::Equal),
-            CmpOp::Ne => false,
+            CmpOp::Ne => self.refuted(left, CmpOp::Eq, right),
             _ => as_nonneg(left, cmp, right).iter().all(|d| self.nonneg(d)),
         }
     }
@@ -214,12 +251,8 @@ impl Facts {
 
     /// Does `d ≥ 0` follow?
     pub(super) fn nonneg(&self, d: &Dim) -> bool {
-        let plain = |atom: &Atom| matches!(atom, Atom::Sym(_));
-        let sum = |(monomial, coefficient): (&[Atom], i64)| {
-            coefficient >= 0 && monomial.iter().all(plain)
-        };
         // A sum of sizes needs no search.
-        if d.terms().all(sum) {
+        if self.excluded || is_sum(d) {
             return true;
         }
         let mut search = Search {
@@ -297,18 +330,45 @@ impl Search<'_> {
                 let left = &(&(goal * &Dim::from(k)) - &cancelled) + &Dim::from(k - 1);
                 let left = self.facts.cancel(&left);
                 if self::degree(&left) <= degree {
-                    next.push((
-                        left.terms().filter(|t| t.1 < 0).count(),
-                        left.terms().count(),
-                        left,
-                    ));
+                    next.push(rank(left));
                 }
             }
+        }
+        for atom in &monomial {
+            let left = match atom {
+                Atom::Div(a, b) => self.without_quotient(goal, atom, (a, b)),
+                Atom::Sym(_) | Atom::Rem(..) => None,
+            };
+            next.extend(left.map(|left| rank(self.facts.cancel(&left))));
         }
         next.sort();
         next.dedup();
         next.into_iter()
             .any(|(_, _, left)| self.prove(&left, depth - 1))
+    }
+
+    /// The goal times `b` with the quotient `a / b` at the end of its range that is worse; integers
+    /// round, so that `b·goal ≥ 1 - b` suffices.
+    fn without_quotient(&self, goal: &Dim, atom: &Atom, (a, b): (&Dim, &Dim)) -> Option<Dim> {
+        let (mut factor, mut rest) = (Dim::from(0), Dim::from(0));
+        for (monomial, coefficient) in goal.terms() {
+            let others = without(monomial, std::slice::from_ref(atom));
+            let sum = if others.is_some() {
+                &mut factor
+            } else {
+                &mut rest
+            };
+            let term = of_monomial(others.as_deref().unwrap_or(monomial));
+            *sum = &*sum + &(&term * &Dim::from(coefficient));
+        }
+        let last = b - &Dim::from(1);
+        let end = match (is_sum(&-&factor), is_sum(&factor)) {
+            (true, _) => a.clone(),
+            (_, true) => a - &last,
+            (false, false) => return None,
+        };
+        let scaled = &rest.try_mul(b)? + &factor.try_mul(&end)?;
+        Some(&scaled + &last)
     }
 
     fn monomial_nonneg(&mut self, monomial: &[Atom], depth: usize) -> bool {
@@ -360,6 +420,19 @@ fn single(d: &Dim) -> Option<(Vec<Atom>, i64)> {
         .next()
         .is_none()
         .then(|| (monomial.to_vec(), coefficient))
+}
+
+/// Is it a sum of products of sizes?
+fn is_sum(d: &Dim) -> bool {
+    let size = |atom: &Atom| matches!(atom, Atom::Sym(_));
+    d.terms()
+        .all(|(monomial, coefficient)| coefficient >= 0 && monomial.iter().all(size))
+}
+
+/// A goal with how hard it looks.
+fn rank(goal: Dim) -> (usize, usize, Dim) {
+    let negative = goal.terms().filter(|t| t.1 < 0).count();
+    (negative, goal.terms().count(), goal)
 }
 
 /// Atoms in the longest monomial.
@@ -493,6 +566,7 @@ mod tests {
     fn comparison() -> impl Strategy<Value = (Dim, CmpOp, Dim)> {
         let cmp = prop_oneof![
             Just(CmpOp::Eq),
+            Just(CmpOp::Ne),
             Just(CmpOp::Lt),
             Just(CmpOp::Le),
             Just(CmpOp::Gt),

@@ -4,18 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::body::BodyCx;
+use super::conditions::assume;
 use super::extents::{Access, Uses};
-use super::fixes::range;
-use super::guards::{self, Guards};
-use super::ops::is_comparison;
-use super::padding::pad;
-use super::prove::{Equality, Facts};
-use super::together::{Kind, Outside, together};
+use super::prove::Facts;
+use super::together::{Outside, together};
 use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Mixed, Origin, Read, Sub};
-use crate::ein::dim::Atom;
 use crate::ein::{Dim, ScalarFn, Value};
 use crate::syntax::ast::CmpOp;
-use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::diag::{Code, Diag};
 use crate::syntax::token::Span;
 
 /// An integer expression over dims and indices (by name) as a polynomial.
@@ -46,7 +42,7 @@ pub(super) type Accesses = BTreeMap<Span, Arc<Access>>;
 
 /// What indices are used for, and the extents that the declared result gives to those that have no
 /// `in`.
-type Meant<'w> = Option<(&'w Uses, &'w BTreeMap<IndexId, Dim>)>;
+pub(super) type Meant<'w> = Option<(&'w Uses, &'w BTreeMap<IndexId, Dim>)>;
 
 /// Checks every read of a statement's value, and notes those that need a guard.
 pub(super) fn prove(
@@ -95,6 +91,7 @@ fn walk(
         accesses,
         stores,
         meant,
+        within: value.span,
         outside: Vec::new(),
     };
     walk.expr(value, &plain, &plain);
@@ -110,32 +107,21 @@ pub(super) fn index_facts(facts: &mut Facts, name: &Arc<str>, extent: &Dim) {
     facts.assume_nonneg(&last);
 }
 
-/// The conditions that keep the position `at`, written `text`, inside of an axis, as far as the
-/// facts leave them open.
-pub(super) fn inside(facts: &Facts, text: &str, at: &Dim, extent: &Dim) -> Vec<String> {
-    let mut open = Vec::new();
-    if !facts.nonneg(at) {
-        let (left, right) = sides(at);
-        open.push(format!("{left} >= {right}"));
-    }
-    if !facts.holds(at, CmpOp::Lt, extent) {
-        open.push(format!("{text} < {extent}"));
-    }
-    open
-}
-
-struct Walk<'w, 'a> {
-    cx: &'w mut BodyCx<'a>,
-    indices: &'w [Index],
-    names: Vec<Arc<str>>,
+/// A statement's value or target.
+pub(super) struct Walk<'w, 'a> {
+    pub(super) cx: &'w mut BodyCx<'a>,
+    pub(super) indices: &'w [Index],
+    pub(super) names: Vec<Arc<str>>,
     /// Indices in scope.
-    active: Vec<IndexId>,
-    accesses: &'w Accesses,
+    pub(super) active: Vec<IndexId>,
+    pub(super) accesses: &'w Accesses,
     /// Is it written, not read? There is no value outside then.
-    stores: bool,
-    meant: Meant<'w>,
+    pub(super) stores: bool,
+    pub(super) meant: Meant<'w>,
+    /// All of it.
+    within: Span,
     /// Reads that leave their axis.
-    outside: Vec<Outside>,
+    pub(super) outside: Vec<Outside>,
 }
 
 impl Walk<'_, '_> {
@@ -152,11 +138,12 @@ impl Walk<'_, '_> {
                 items.iter_mut().for_each(|e| self.expr(e, plain, guarded));
             }
             ExprKind::Cast(inner) => self.expr(inner, plain, guarded),
-            ExprKind::Call(ScalarFn::AND, args) => {
-                let mut inner = guarded.clone();
+            // The right operand is evaluated only where the left does not decide.
+            ExprKind::Call(f @ (ScalarFn::AND | ScalarFn::OR), args) => {
+                let (mut inner, truth) = (guarded.clone(), *f == ScalarFn::AND);
                 for arg in args {
                     self.expr(arg, plain, &inner);
-                    self.assume(&mut inner, arg, true);
+                    assume(&mut inner, arg, truth, &self.names);
                 }
             }
             ExprKind::Call(_, args) => {
@@ -165,8 +152,8 @@ impl Walk<'_, '_> {
             ExprKind::If(cond, a, b) => {
                 self.expr(cond, plain, guarded);
                 let (mut yes, mut no) = (guarded.clone(), guarded.clone());
-                self.assume(&mut yes, cond, true);
-                self.assume(&mut no, cond, false);
+                self.assume(&mut yes, cond);
+                assume(&mut no, cond, false, &self.names);
                 self.expr(a, plain, &yes);
                 self.expr(b, plain, &no);
             }
@@ -181,7 +168,7 @@ impl Walk<'_, '_> {
                 self.active.extend(&reduce.indices);
                 if let Some(filter) = &mut reduce.filter {
                     self.expr(filter, &plain, &guarded);
-                    self.assume(&mut guarded, filter, true);
+                    self.assume(&mut guarded, filter);
                 }
                 self.expr(&mut reduce.body, &plain, &guarded);
                 self.active.truncate(depth);
@@ -202,30 +189,18 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Takes an affine condition as given, or its negation.
-    fn assume(&self, facts: &mut Facts, cond: &Expr, truth: bool) {
-        let ExprKind::Call(f, args) = &cond.kind else {
+    /// Takes the condition of a branch as given; one that never holds is reported, and nothing is
+    /// said of the branch. In a scalar function it may hold elsewhere.
+    fn assume(&mut self, facts: &mut Facts, cond: &Expr) {
+        let Some(never) = assume(facts, cond, true, &self.names) else {
             return;
         };
-        if *f == ScalarFn::AND && truth {
-            args.iter().for_each(|arg| self.assume(facts, arg, true));
-        }
-        if *f == ScalarFn::NOT {
-            self.assume(facts, &args[0], !truth);
-        }
-        if !is_comparison(cond) {
-            return;
-        }
-        let cmp = match (*f, truth) {
-            (ScalarFn::EQ, true) => CmpOp::Eq,
-            (ScalarFn::LT, true) | (ScalarFn::GE, false) => CmpOp::Lt,
-            (ScalarFn::LE, true) | (ScalarFn::GT, false) => CmpOp::Le,
-            (ScalarFn::GT, true) | (ScalarFn::LE, false) => CmpOp::Gt,
-            (ScalarFn::GE, true) | (ScalarFn::LT, false) => CmpOp::Ge,
-            _ => return,
-        };
-        if let (Some(a), Some(b)) = (poly(&args[0], &self.names), poly(&args[1], &self.names)) {
-            facts.assume(&a, cmp, &b);
+        let (within, span) = (self.within, never.span);
+        if within.start <= span.start && span.end <= within.end {
+            let text = "this condition can never hold here";
+            let diag = Diag::new(Code::ClauseFalse, span, text);
+            let help = "an index is in 0..its extent, and fulfils the conditions around this one";
+            self.cx.errors.push(diag.help(help));
         }
     }
 
@@ -364,267 +339,6 @@ impl Walk<'_, '_> {
             _ => poly(e, &self.names).is_some_and(|p| facts.holds(&p, CmpOp::Lt, extent)),
         }
     }
-
-    /// A position that was not proved, of a `whole` axis or of a member of a merged one: an obligation over consts, or an error.
-    fn outside(
-        &mut self,
-        e: &Expr,
-        (span, axis): (Span, usize),
-        whole: bool,
-        extent: &Dim,
-        (plain, facts): (&Facts, &Facts),
-    ) {
-        let one = Dim::from(1);
-        let Some(access) = self.accesses.get(&span).cloned() else {
-            return;
-        };
-        let text = &access.subs[axis];
-        let at = poly(e, &self.names);
-        let names = self.names.clone();
-        let guards = Guards::of(self.cx, span, &names);
-        let end = |low: bool| {
-            let at = at.as_ref()?;
-            let (told, own) = (guards.end(at, low), self.endpoint(at, facts, &guards, low));
-            let cmp = if low { CmpOp::Le } else { CmpOp::Ge };
-            let looser = |told: &Dim| own.as_ref().is_some_and(|own| facts.holds(told, cmp, own));
-            told.filter(|told| !looser(told)).or(own)
-        };
-        let (low, high) = (end(true), end(false));
-        let left: Vec<Option<Dim>> = vec![
-            low.clone(),
-            high.as_ref().map(|high| &(extent - high) - &one),
-        ];
-        let mut open = Vec::new();
-        for residual in &left {
-            let Some(residual) = residual else {
-                open.push(None);
-                continue;
-            };
-            if facts.nonneg(residual) {
-                continue;
-            }
-            if self.cx.dims.only_consts(residual) {
-                let (left, right) = sides(residual);
-                let origin = Origin::Access(access.to_string().into());
-                self.cx.require(Clause {
-                    left,
-                    cmp: CmpOp::Ge,
-                    right,
-                    origin,
-                    span: e.span,
-                });
-                continue;
-            }
-            open.push(Some(residual.clone()));
-        }
-        if open.is_empty() {
-            return;
-        }
-        let tensor = &access.place;
-        let zero = Dim::from(0);
-        let never = |d: &&Dim| facts.refuted(d, CmpOp::Ge, &zero);
-        let range = match (&low, &high) {
-            (Some(low), Some(high)) if low == high => {
-                let out = left.iter().flatten().any(|d| never(&d));
-                let may = if out { "is" } else { "may be" };
-                format!("{may} outside")
-            }
-            (Some(low), Some(high)) => format!("ranges over {low}..={high}, outside"),
-            _ => "may be outside".to_owned(),
-        };
-        let message = match whole {
-            true => format!("`{text}` {range} axis {axis} of `{tensor}` (0..{extent})"),
-            false => format!("this member of `{text}` {range} its part of the axis (0..{extent})"),
-        };
-        let diag = Diag::new(Code::OutOfRange, e.span, message);
-        let clauses: Option<Vec<(Dim, CmpOp, Dim)>> = open
-            .iter()
-            .map(|residual| {
-                let residual = residual.as_ref()?;
-                let known = residual.as_const().is_some();
-                // What is no plain inequality of sizes is hardly what is meant.
-                let plain = |(atoms, _): (&[Atom], i64)| matches!(atoms, [] | [Atom::Sym(_)]);
-                let plain = residual.terms().all(plain);
-                let (left, right) = sides(residual);
-                (plain && !known).then_some((left, CmpOp::Ge, right))
-            })
-            .collect();
-        let clauses = clauses.and_then(|clauses| self.cx.add_clauses(&clauses));
-        // One position that is outside whatever the sizes are has no use for padding.
-        let never = low == high && left.iter().flatten().any(|d| never(&d));
-        let in_part = at.as_ref().and_then(|at| self.in_part(at, extent));
-        let declared = self.as_declared(&at) && in_part.is_none();
-        let corrected = at.as_ref().filter(|_| declared).and_then(|at| {
-            let outside = guards::Outside { text, at, extent };
-            guards.corrected(plain, &outside)
-        });
-        let guarded = corrected.is_some();
-        let padded = whole && !never && !guarded && !self.stores && self.as_declared(&at);
-        let inside = at.as_ref().map(|at| inside(facts, text, at, extent));
-        let pads = inside
-            .filter(|_| padded)
-            .map(|inside| pad(self.cx, &access, &inside));
-        let pads = pads.into_iter().flatten();
-        let starts_inside = low.is_some_and(|low| facts.nonneg(&low)) && in_part.is_none();
-        let clauses = clauses.filter(|_| !guarded);
-        let last = self.last(e, &at, extent, facts);
-        let kinds = [
-            (Kind::Guard, corrected),
-            (Kind::Element, last),
-            (Kind::Clause, clauses),
-            (Kind::Range, in_part),
-        ];
-        let fixes = kinds
-            .into_iter()
-            .filter_map(|(kind, fix)| Some((kind, fix?)));
-        let fixes = fixes.chain(pads.map(|fix| (Kind::Pad, fix))).collect();
-        let shorter = high
-            .filter(|_| starts_inside && !guarded)
-            .and_then(|high| self.shorter(&at?, &(&high - extent)));
-        let diag = match shorter {
-            Some(help) => diag.help(help),
-            None if !whole => diag.help("read it under an `if` that keeps the member in range"),
-            None => diag,
-        };
-        self.outside.push(Outside {
-            access,
-            diag,
-            fixes,
-        });
-    }
-
-    /// `x[-1]` and `x[N]` are meant to be the last element.
-    fn last(&self, e: &Expr, at: &Option<Dim>, extent: &Dim, facts: &Facts) -> Option<Fix> {
-        let at = at.as_ref()?;
-        let back = match at.as_const() {
-            Some(n) if n < 0 => n,
-            _ if at == extent => -1,
-            _ => return None,
-        };
-        // `x[N]`, where `n` runs over the axis.
-        let own = extent.as_symbol().map(|symbol| symbol.to_lowercase());
-        let mut active = self.active.iter().map(|id| &self.indices[id.at()]);
-        let own = own.filter(|own| active.any(|i| *i.name == **own && i.extent == *extent));
-        if let Some(own) = own.filter(|_| at == extent) {
-            return Some(Fix::replace(e.span, own, "did you mean {}?"));
-        }
-        let meant = extent + &Dim::from(back);
-        let fix = Fix::replace(e.span, meant.to_string(), "did you mean {}?");
-        if facts.nonneg(&meant) {
-            return Some(fix);
-        }
-        let clause = self.cx.add_clause(extent, CmpOp::Ge, &Dim::from(-back))?;
-        let help = format!("{} Then {}", fix.help, clause.help);
-        let edits = [fix.edits, clause.edits].concat();
-        Some(Fix { help, edits })
-    }
-
-    /// The index of a position whose extent is not that of the declared result.
-    fn undeclared(&self, at: &Dim) -> Option<(IndexId, &Dim)> {
-        let symbols = at.symbols();
-        let (_, wanted) = self.meant?;
-        let mut wanted = wanted.iter().map(|(id, extent)| (*id, extent));
-        wanted.find(|(id, extent)| {
-            let index = &self.indices[id.at()];
-            let equal = self.cx.facts.equality(&index.extent, extent);
-            symbols.contains(&index.name) && !matches!(equal, Equality::Equal)
-        })
-    }
-
-    /// Have the indices of a position the extents of the declared result?
-    fn as_declared(&self, at: &Option<Dim>) -> bool {
-        at.as_ref().is_none_or(|at| self.undeclared(at).is_none())
-    }
-
-    /// The index of a position runs over the declared result's axis, and over parts of others, if
-    /// the position then is inside.
-    fn in_part(&self, at: &Dim, axis: &Dim) -> Option<Fix> {
-        let (id, wanted) = self.undeclared(at)?;
-        let name = &self.indices[id.at()].name;
-        let mut facts = self.cx.facts.clone();
-        for other in &self.active {
-            let index = &self.indices[other.at()];
-            let extent = if *other == id { wanted } else { &index.extent };
-            index_facts(&mut facts, &index.name, extent);
-        }
-        let bare = self.meant?.0.bare.iter().filter(|u| u.index == id);
-        let longer: Vec<_> = bare
-            .filter(|u| !matches!(facts.equality(&u.extent, wanted), Equality::Equal))
-            .collect();
-        let inside = facts.nonneg(at) && facts.holds(at, CmpOp::Lt, axis);
-        let parts = |extent: &Dim| facts.holds(wanted, CmpOp::Le, extent);
-        if !inside || !longer.iter().all(|u| parts(&u.extent)) {
-            return None;
-        }
-        let mut fix = range(name, self.indices[id.at()].span, &wanted.to_string());
-        if let Some(first) = longer.first() {
-            let read = first.access.to_string();
-            fix.help += &format!(", and `0 + {name}` to read a part of `{read}`");
-        }
-        fix.edits.extend(
-            longer
-                .iter()
-                .map(|u| (Span::new(u.span.start, u.span.start), "0 + ".into())),
-        );
-        Some(fix)
-    }
-
-    /// The range of an index, of one on the left first, with which the position `at`, which is `over`
-    /// past the last element, would stay inside.
-    fn shorter(&self, at: &Dim, over: &Dim) -> Option<String> {
-        let over = over.as_const().filter(|n| *n >= 0)? + 1;
-        let mut declared = self.active.iter().map(|id| &self.indices[id.at()]);
-        let index = declared.find(|index| {
-            let rest = at - &Dim::sym(index.name.clone());
-            let alone = !rest.symbols().contains(&index.name);
-            alone && index.extent.as_const().is_none() && !self.cx.is_declared(index.span)
-        })?;
-        let extent = &index.extent - &Dim::from(over);
-        Some(format!(
-            "or shorten its range: `{} in {extent}`",
-            index.name
-        ))
-    }
-
-    /// The smallest or largest value by the endpoints of every index, as a polynomial of dims.
-    fn endpoint(&self, p: &Dim, facts: &Facts, guards: &Guards<'_>, low: bool) -> Option<Dim> {
-        let mut p = p.clone();
-        for index in self.active.iter().map(|id| &self.indices[id.at()]) {
-            if !p.symbols().contains(&index.name) {
-                continue;
-            }
-            let mut slope = Dim::from(0);
-            for (monomial, coefficient) in p.terms() {
-                let is_index = |a: &Atom| matches!(a, Atom::Sym(s) if *s == index.name);
-                if !monomial.iter().any(is_index) {
-                    continue;
-                }
-                let rest: Vec<&Atom> = monomial.iter().filter(|a| !is_index(a)).collect();
-                if rest.len() + 1 != monomial.len() {
-                    return None;
-                }
-                let factor = rest
-                    .iter()
-                    .try_fold(Dim::from(coefficient), |f, a| match a {
-                        Atom::Sym(s) => Some(&f * &Dim::sym(s.clone())),
-                        _ => None,
-                    })?;
-                slope = &slope + &factor;
-            }
-            let rising = if facts.nonneg(&slope) {
-                true
-            } else if facts.nonneg(&-&slope) {
-                false
-            } else {
-                return None;
-            };
-            let (first, last) = guards.range(facts, &index.name, &index.extent);
-            let end = if rising == low { first } else { last };
-            p = p.try_substitute(&|s| (*s == *index.name).then(|| end.clone()))?;
-        }
-        let free = self.names.iter().all(|name| !p.symbols().contains(name));
-        free.then_some(p)
-    }
 }
 
 /// Does a tensor or host value decide it? Then the kernel checks the range.
@@ -633,27 +347,4 @@ fn data_dependent(e: &Expr) -> bool {
         e.kind,
         ExprKind::Read(_) | ExprKind::Host(_) | ExprKind::Reduce(_)
     ) || e.children().into_iter().any(data_dependent)
-}
-
-/// `d ≥ 0` as `left ≥ right` without negative terms.
-pub(super) fn sides(d: &Dim) -> (Dim, Dim) {
-    let (mut left, mut right) = (Dim::from(0), Dim::from(0));
-    for (monomial, coefficient) in d.terms() {
-        let term = monomial
-            .iter()
-            .fold(Dim::from(coefficient.abs()), |product, atom| {
-                &product
-                    * &match atom {
-                        Atom::Sym(s) => Dim::sym(s.clone()),
-                        Atom::Div(a, b) => a.floor_div(b),
-                        Atom::Rem(a, b) => a.rem(b),
-                    }
-            });
-        if coefficient > 0 {
-            left = &left + &term;
-        } else {
-            right = &right + &term;
-        }
-    }
-    (left, right)
 }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::aggs::{coerce, softmax_sum};
-use super::dtype::{Flex, cast, fix, flex};
+use super::aggs::softmax_sum;
+use super::dtype::{Flex, cast, coerce, fix, flex};
 use super::expr::StmtCx;
 use super::fixes::zero;
 use super::tree::{Aggregation, Expr, ExprKind, IndexId, RecordAgg, Reduce};
@@ -94,7 +94,7 @@ impl StmtCx<'_, '_> {
         }
         let filter = reduce.filter.as_ref().map(|f| self.condition(f));
         if let Some(Some(filter)) = &filter {
-            self.guard(filter);
+            self.guard(filter, true);
         }
         let value = value(self);
         self.guards.truncate(depth);

@@ -238,6 +238,8 @@ pub struct ForeignCall {
     pub path: Path,
     /// Types of the arguments.
     pub args: Vec<Type>,
+    /// Types that the results are said to have.
+    pub results: Vec<Type>,
     /// Where each argument stands.
     pub arg_spans: Vec<Span>,
     /// The annotation, or what is assigned.

@@ -81,6 +81,13 @@ pub mod blocks {
             y
         }
 
+        /// As many steps as the results are said to have.
+        pub fn ramp<dim N>(step: f32) -> (f32[2 * N], f32[N]) {
+            let long[n in 2 * N] = step * (n as f32);
+            let short[n in N] = long[2 * n];
+            (long, short)
+        }
+
         /// Two results.
         pub fn parts<dim N>(x: f32[2 * N]) -> (f32[N], f32[N]) {
             let even[n in N] = x[2 * n];

@@ -54,6 +54,14 @@ ed::ein! {
         (top, kept)
     }
 
+    /// Sizes that only the type of a result gives, one of them behind a `_`.
+    pub fn ramped<dim M>(x: f32[4 * M], step: f32) -> (f32[4 * M], f32[M]) {
+        let (long, _): (f32[4 * M], f32[2 * M]) = layers::ramp(step);
+        let (_, short): (f32[2 * M], f32[M]) = layers::ramp(step);
+        let y[n] = x[n] + long[n];
+        (y, short)
+    }
+
     /// Two results, and solving `2·N`.
     pub fn paired<dim M>(x: f32[4 * M]) -> f32[2 * M] {
         let (a, b): (f32[2 * M], f32[2 * M]) = layers::parts(x);

@@ -4,7 +4,7 @@ use ed::ndarray::{Array1, Array2, arr1, arr2};
 use ed::{Cluster, EinGraph, Graph, Session};
 use renamed_layers::again::Affine;
 use renamed_layers::blocks::{Linear, linear};
-use renamed_model::{decode, model, paired, split};
+use renamed_model::{decode, model, paired, ramped, split};
 
 /// `model` written as one program.
 const TWIN: &str = "
@@ -99,6 +99,19 @@ fn tuples_of_another_crate() {
         })
         .unwrap();
     assert_eq!(got.y, arr1(&[4.0, 5.0]));
+}
+
+#[test]
+fn sizes_by_the_type_of_a_result() {
+    for devices in [1, 2, 3, 4, 8] {
+        let dims = ramped::Dims { m: 2 };
+        let mut compiled = session(devices).compile(ramped::graph(), dims).unwrap();
+        let x = arr1(&[1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
+        let step = ed::ndarray::arr0(0.5);
+        let got = compiled.run(ramped::Inputs { x, step }).unwrap();
+        assert_eq!(got.y, arr1(&[1.0, 1.5, 2.0, 2.5, 2.0, 2.5, 3.0, 3.5]));
+        assert_eq!(got.short, arr1(&[0.0, 1.0]));
+    }
 }
 
 #[test]

@@ -1,0 +1,354 @@
+//! A position that was not proved to be inside its axis: an obligation over consts, or an error with
+//! the range that it has and what would keep it inside.
+
+use super::fixes::range;
+use super::guards::{self, Guards};
+use super::padding::pad;
+use super::prove::{Equality, Facts};
+use super::ranges::{Walk, index_facts, poly};
+use super::together::{Kind, Outside};
+use super::tree::{Clause, Expr, IndexId, Origin};
+use crate::ein::Dim;
+use crate::ein::dim::Atom;
+use crate::syntax::ast::CmpOp;
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::token::Span;
+
+impl Walk<'_, '_> {
+    /// A position that was not proved, of a `whole` axis or of a member of a merged one: an obligation over consts, or an error.
+    pub(super) fn outside(
+        &mut self,
+        e: &Expr,
+        (span, axis): (Span, usize),
+        whole: bool,
+        extent: &Dim,
+        (plain, facts): (&Facts, &Facts),
+    ) {
+        let one = Dim::from(1);
+        let Some(access) = self.accesses.get(&span).cloned() else {
+            return;
+        };
+        let text = &access.subs[axis];
+        let at = poly(e, &self.names);
+        let names = self.names.clone();
+        let guards = Guards::of(self.cx, span, &names);
+        let end = |low| at.as_ref().and_then(|at| self.endpoint(at, facts, low));
+        let (low, high) = (end(true), end(false));
+        let left: Vec<Option<Dim>> = vec![
+            low.clone(),
+            high.as_ref().map(|high| &(extent - high) - &one),
+        ];
+        let mut open = Vec::new();
+        for residual in &left {
+            let Some(residual) = residual else {
+                open.push(None);
+                continue;
+            };
+            if facts.nonneg(residual) {
+                continue;
+            }
+            if self.cx.dims.only_consts(residual) {
+                let (left, right) = sides(residual);
+                let origin = Origin::Access(access.to_string().into());
+                self.cx.require(Clause {
+                    left,
+                    cmp: CmpOp::Ge,
+                    right,
+                    origin,
+                    span: e.span,
+                });
+                continue;
+            }
+            open.push(Some(residual.clone()));
+        }
+        if open.is_empty() {
+            return;
+        }
+        let tensor = &access.place;
+        let zero = Dim::from(0);
+        let is_known = low.is_some() && low == high;
+        let never = left
+            .iter()
+            .flatten()
+            .any(|d| facts.refuted(d, CmpOp::Ge, &zero));
+        let range = match (&low, &high) {
+            (Some(value), Some(_)) if is_known => {
+                let may = if never { "is" } else { "may be" };
+                match value.to_string() == *text {
+                    true => format!("{may} outside"),
+                    false => format!("is {value} here, which {may} outside"),
+                }
+            }
+            (Some(low), Some(high)) => format!("ranges over {low}..={high}, outside"),
+            _ => "may be outside".to_owned(),
+        };
+        let message = match whole {
+            true => format!("`{text}` {range} axis {axis} of `{tensor}` (0..{extent})"),
+            false => format!("this member of `{text}` {range} its part of the axis (0..{extent})"),
+        };
+        let diag = Diag::new(Code::OutOfRange, e.span, message);
+        let clauses: Option<Vec<(Dim, CmpOp, Dim)>> = open
+            .iter()
+            .map(|residual| {
+                let residual = residual.as_ref()?;
+                let known = residual.as_const().is_some();
+                // What is no plain inequality of sizes is hardly what is meant.
+                let plain = |(atoms, _): (&[Atom], i64)| matches!(atoms, [] | [Atom::Sym(_)]);
+                let plain = residual.terms().all(plain);
+                let (left, right) = sides(residual);
+                (plain && !known).then_some((left, CmpOp::Ge, right))
+            })
+            .collect();
+        let clauses = clauses.and_then(|clauses| self.cx.add_clauses(&clauses));
+        // One position that is outside whatever the sizes are has no use for padding.
+        let one = at.as_ref().is_some_and(|at| self.is_free(at));
+        let in_part = at.as_ref().and_then(|at| self.in_part(at, extent));
+        let declared = self.as_declared(&at) && in_part.is_none();
+        let corrected = at.as_ref().filter(|_| declared).and_then(|at| {
+            let outside = guards::Outside { text, at, extent };
+            guards.corrected(plain, &outside)
+        });
+        let guarded = corrected.is_some();
+        let padded = whole && !(one && never) && !guarded && !self.stores && self.as_declared(&at);
+        let inside = at.as_ref().map(|at| inside(facts, text, at, extent));
+        let pads = inside
+            .filter(|_| padded)
+            .map(|inside| pad(self.cx, &access, &inside));
+        let pads = pads.into_iter().flatten();
+        let starts_inside = low.is_some_and(|low| facts.nonneg(&low)) && in_part.is_none();
+        let clauses = clauses.filter(|_| !guarded);
+        let last = self.last(e, &at, extent, facts);
+        let kinds = [
+            (Kind::Guard, corrected),
+            (Kind::Element, last),
+            (Kind::Clause, clauses),
+            (Kind::Range, in_part),
+        ];
+        let fixes = kinds
+            .into_iter()
+            .filter_map(|(kind, fix)| Some((kind, fix?)));
+        let fixes = fixes.chain(pads.map(|fix| (Kind::Pad, fix))).collect();
+        let shorter = high
+            .filter(|_| starts_inside && !guarded)
+            .and_then(|high| self.shorter(&at?, &(&high - extent)));
+        let diag = match shorter {
+            Some(help) => diag.help(help),
+            None if !whole => diag.help("read it under an `if` that keeps the member in range"),
+            None => diag,
+        };
+        self.outside.push(Outside {
+            access,
+            diag,
+            fixes,
+        });
+    }
+
+    /// `x[-1]` and `x[N]` are meant to be the last element.
+    fn last(&self, e: &Expr, at: &Option<Dim>, extent: &Dim, facts: &Facts) -> Option<Fix> {
+        let at = at.as_ref()?;
+        let back = match at.as_const() {
+            Some(n) if n < 0 => n,
+            _ if at == extent => -1,
+            _ => return None,
+        };
+        // `x[N]`, where `n` runs over the axis.
+        let own = extent.as_symbol().map(|symbol| symbol.to_lowercase());
+        let mut active = self.active.iter().map(|id| &self.indices[id.at()]);
+        let own = own.filter(|own| active.any(|i| *i.name == **own && i.extent == *extent));
+        if let Some(own) = own.filter(|_| at == extent) {
+            return Some(Fix::replace(e.span, own, "did you mean {}?"));
+        }
+        let meant = extent + &Dim::from(back);
+        let fix = Fix::replace(e.span, meant.to_string(), "did you mean {}?");
+        if facts.nonneg(&meant) {
+            return Some(fix);
+        }
+        let clause = self.cx.add_clause(extent, CmpOp::Ge, &Dim::from(-back))?;
+        let help = format!("{} Then {}", fix.help, clause.help);
+        let edits = [fix.edits, clause.edits].concat();
+        Some(Fix { help, edits })
+    }
+
+    /// The index of a position whose extent is not that of the declared result.
+    fn undeclared(&self, at: &Dim) -> Option<(IndexId, &Dim)> {
+        let symbols = at.symbols();
+        let (_, wanted) = self.meant?;
+        let mut wanted = wanted.iter().map(|(id, extent)| (*id, extent));
+        wanted.find(|(id, extent)| {
+            let index = &self.indices[id.at()];
+            let equal = self.cx.facts.equality(&index.extent, extent);
+            symbols.contains(&index.name) && !matches!(equal, Equality::Equal)
+        })
+    }
+
+    /// Have the indices of a position the extents of the declared result?
+    fn as_declared(&self, at: &Option<Dim>) -> bool {
+        at.as_ref().is_none_or(|at| self.undeclared(at).is_none())
+    }
+
+    /// The index of a position runs over the declared result's axis, and over parts of others, if
+    /// the position then is inside.
+    fn in_part(&self, at: &Dim, axis: &Dim) -> Option<Fix> {
+        let (id, wanted) = self.undeclared(at)?;
+        let name = &self.indices[id.at()].name;
+        let mut facts = self.cx.facts.clone();
+        for other in &self.active {
+            let index = &self.indices[other.at()];
+            let extent = if *other == id { wanted } else { &index.extent };
+            index_facts(&mut facts, &index.name, extent);
+        }
+        let bare = self.meant?.0.bare.iter().filter(|u| u.index == id);
+        let longer: Vec<_> = bare
+            .filter(|u| !matches!(facts.equality(&u.extent, wanted), Equality::Equal))
+            .collect();
+        let inside = facts.nonneg(at) && facts.holds(at, CmpOp::Lt, axis);
+        let parts = |extent: &Dim| facts.holds(wanted, CmpOp::Le, extent);
+        if !inside || !longer.iter().all(|u| parts(&u.extent)) {
+            return None;
+        }
+        let mut fix = range(name, self.indices[id.at()].span, &wanted.to_string());
+        if let Some(first) = longer.first() {
+            let read = first.access.to_string();
+            fix.help += &format!(", and `0 + {name}` to read a part of `{read}`");
+        }
+        fix.edits.extend(
+            longer
+                .iter()
+                .map(|u| (Span::new(u.span.start, u.span.start), "0 + ".into())),
+        );
+        Some(fix)
+    }
+
+    /// The range of an index, of one on the left first, with which the position `at`, which is `over`
+    /// past the last element, would stay inside.
+    fn shorter(&self, at: &Dim, over: &Dim) -> Option<String> {
+        let over = over.as_const().filter(|n| *n >= 0)? + 1;
+        let mut declared = self.active.iter().map(|id| &self.indices[id.at()]);
+        let index = declared.find(|index| {
+            let rest = at - &Dim::sym(index.name.clone());
+            let alone = !rest.symbols().contains(&index.name);
+            alone && index.extent.as_const().is_none() && !self.cx.is_declared(index.span)
+        })?;
+        let extent = &index.extent - &Dim::from(over);
+        Some(format!(
+            "or shorten its range: `{} in {extent}`",
+            index.name
+        ))
+    }
+
+    /// The smallest or largest value where `facts` hold, as a polynomial of dims: by the endpoints of
+    /// every index, or by a fact about several of them.
+    fn endpoint(&self, p: &Dim, facts: &Facts, low: bool) -> Option<Dim> {
+        let p = p.try_substitute(&|s| {
+            let index = self.names.iter().any(|name| **name == *s);
+            index.then(|| facts.value(s).cloned())?
+        })?;
+        if self.is_free(&p) {
+            return Some(p);
+        }
+        let related = facts.known().iter().map(|fact| match low {
+            true => &p - fact,
+            false => &p + fact,
+        });
+        let related = related.filter(|end| self.is_free(end));
+        let ends = self.by_endpoints(&p, facts, low).into_iter().chain(related);
+        narrowest(ends, facts, low)
+    }
+
+    fn by_endpoints(&self, p: &Dim, facts: &Facts, low: bool) -> Option<Dim> {
+        let mut p = p.clone();
+        for index in self.active.iter().map(|id| &self.indices[id.at()]) {
+            if !p.symbols().contains(&index.name) {
+                continue;
+            }
+            let mut slope = Dim::from(0);
+            for (monomial, coefficient) in p.terms() {
+                let is_index = |a: &Atom| matches!(a, Atom::Sym(s) if *s == index.name);
+                if !monomial.iter().any(is_index) {
+                    continue;
+                }
+                let rest: Vec<&Atom> = monomial.iter().filter(|a| !is_index(a)).collect();
+                if rest.len() + 1 != monomial.len() {
+                    return None;
+                }
+                let factor = rest
+                    .iter()
+                    .try_fold(Dim::from(coefficient), |f, a| match a {
+                        Atom::Sym(s) => Some(&f * &Dim::sym(s.clone())),
+                        _ => None,
+                    })?;
+                slope = &slope + &factor;
+            }
+            let rising = if facts.nonneg(&slope) {
+                true
+            } else if facts.nonneg(&-&slope) {
+                false
+            } else {
+                return None;
+            };
+            let first = rising == low;
+            let own = match first {
+                true => Dim::from(0),
+                false => &index.extent - &Dim::from(1),
+            };
+            let bounds = facts.bounds(&index.name, first).into_iter();
+            let bounds = bounds.filter(|end| self.is_free(end));
+            let end = narrowest(std::iter::once(own).chain(bounds), facts, first)?;
+            p = p.try_substitute(&|s| (*s == *index.name).then(|| end.clone()))?;
+        }
+        self.is_free(&p).then_some(p)
+    }
+
+    /// Is there no index in it?
+    fn is_free(&self, p: &Dim) -> bool {
+        let symbols = p.symbols();
+        !self.names.iter().any(|name| symbols.contains(name))
+    }
+}
+
+/// The largest of lower ends, or the smallest of upper ones; where `facts` do not order two, the later
+/// one, which stands in a condition further inside.
+fn narrowest(ends: impl Iterator<Item = Dim>, facts: &Facts, low: bool) -> Option<Dim> {
+    let cmp = if low { CmpOp::Ge } else { CmpOp::Le };
+    ends.reduce(|best, end| match facts.holds(&best, cmp, &end) {
+        true => best,
+        false => end,
+    })
+}
+
+/// The conditions that keep the position `at`, written `text`, inside of an axis, as far as the
+/// facts leave them open.
+pub(super) fn inside(facts: &Facts, text: &str, at: &Dim, extent: &Dim) -> Vec<String> {
+    let mut open = Vec::new();
+    if !facts.nonneg(at) {
+        let (left, right) = sides(at);
+        open.push(format!("{left} >= {right}"));
+    }
+    if !facts.holds(at, CmpOp::Lt, extent) {
+        open.push(format!("{text} < {extent}"));
+    }
+    open
+}
+
+/// `d ≥ 0` as `left ≥ right` without negative terms.
+pub(super) fn sides(d: &Dim) -> (Dim, Dim) {
+    let (mut left, mut right) = (Dim::from(0), Dim::from(0));
+    for (monomial, coefficient) in d.terms() {
+        let term = monomial
+            .iter()
+            .fold(Dim::from(coefficient.abs()), |product, atom| {
+                &product
+                    * &match atom {
+                        Atom::Sym(s) => Dim::sym(s.clone()),
+                        Atom::Div(a, b) => a.floor_div(b),
+                        Atom::Rem(a, b) => a.rem(b),
+                    }
+            });
+        if coefficient > 0 {
+            left = &left + &term;
+        } else {
+            right = &right + &term;
+        }
+    }
+    (left, right)
+}
