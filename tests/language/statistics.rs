@@ -23,7 +23,7 @@ ein! {
         state { n: f32 = 0.0, total: f32 = 0.0 }
         lift { n: 1.0, total: x }
         merge(a, b) { { n: a.n + b.n, total: a.total + b.total } }
-        finish { let mean = total / n; 2.0 * mean }
+        finish { let m = total / n; 2.0 * m }
     }
 
     /// Rows with mean 0 and variance 1.
