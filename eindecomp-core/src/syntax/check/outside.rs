@@ -101,7 +101,7 @@ impl Walk<'_, '_> {
             .collect();
         let clauses = clauses.and_then(|clauses| self.cx.add_clauses(&clauses));
         // One position that is outside whatever the sizes are has no use for padding.
-        let one = at.as_ref().is_some_and(|at| self.is_free(at));
+        let hopeless = never && at.as_ref().is_some_and(|at| self.is_free(at));
         let in_part = at.as_ref().and_then(|at| self.in_part(at, extent));
         let declared = self.as_declared(&at) && in_part.is_none();
         let corrected = at.as_ref().filter(|_| declared).and_then(|at| {
@@ -109,7 +109,7 @@ impl Walk<'_, '_> {
             guards.corrected(plain, &outside)
         });
         let guarded = corrected.is_some();
-        let padded = whole && !(one && never) && !guarded && !self.stores && self.as_declared(&at);
+        let padded = whole && !hopeless && !guarded && !self.stores && self.as_declared(&at);
         let inside = at.as_ref().map(|at| inside(facts, text, at, extent));
         let pads = inside
             .filter(|_| padded)
