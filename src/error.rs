@@ -58,7 +58,7 @@ pub enum Error {
     /// Mistakes in the composition of a graph.
     #[error(transparent)]
     Composition(#[from] crate::CompositionErrors),
-    /// A graph that breaks a rule: a bug of this crate.
+    /// A graph that breaks a rule: a pin that does not fit its tensor, else a bug of this crate.
     #[error("the graph breaks rules:\n{}", list(.0))]
     Graph(Vec<eindecomp_core::graph::Violation>),
     /// A pass that broke a rule of the graph: a bug of this crate.
@@ -86,6 +86,14 @@ pub enum Error {
         stored: u128,
         /// Bytes that the new plan moves.
         made: u128,
+    },
+    /// Planning that a limit of time ended, where a plan is recorded or compared.
+    #[error(
+        "planning of {key} was stopped at its limit: another run may find another plan, so it is neither recorded nor compared"
+    )]
+    PlanStopped {
+        /// Hash of the plan's key.
+        key: String,
     },
     /// Settings of a session that contradict each other or the build.
     #[error(transparent)]

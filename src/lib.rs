@@ -29,7 +29,7 @@ mod weights;
 pub use bucket::Buckets;
 pub use cache::{CacheMode, EmbeddedPlans, Nearest, PlanMiss, PlanOrigin, UnknownMode};
 pub use eindecomp_core::ein::{DType, Dim};
-pub use eindecomp_core::graph::EinGraph;
+pub use eindecomp_core::graph::{EinGraph, Pin};
 pub use eindecomp_core::kernel;
 #[cfg(feature = "planner")]
 pub use eindecomp_core::plan::Explain;

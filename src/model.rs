@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 
-use eindecomp_core::graph::EinGraph;
+use eindecomp_core::graph::{EinGraph, Pin};
 use eindecomp_runtime::{Element, Tensor};
 use ndarray::Dimension;
 
@@ -215,6 +215,21 @@ impl<M: Model> ModelGraph<M> {
             graph,
             model: PhantomData,
         }
+    }
+
+    /// With a constraint on the plans of every tensor called `tensor`: a parameter's path or the name that a
+    /// statement gives its result. `#[split]` and `#[whole]` say what statements can; who has a
+    /// tensor ([`Pin::Owner`]) is said here.
+    #[must_use]
+    pub fn pin(self, tensor: &str, pin: Pin) -> ModelGraph<M> {
+        let missing = |_| Error::MissingTensor {
+            name: tensor.into(),
+            near: None,
+        };
+        let pinned = self
+            .graph
+            .and_then(|g| g.with_pin(tensor, pin).map_err(missing));
+        ModelGraph::new(pinned)
     }
 
     /// The graph.

@@ -9,7 +9,101 @@ pub(crate) const PLANNER: Planner = None;
 /// Plans a task and checks the plan; `None` without the feature `planner`.
 #[cfg(feature = "planner")]
 pub(crate) const PLANNER: Planner = Some(|task| {
-    let plan = eindecomp_core::plan::plan(task.graph, task.cluster, task.options)?;
+    let clock = watched::Clock::start(task.limit, task.shown);
+    let plan = eindecomp_core::plan::plan_watched(task.graph, task.cluster, task.options, &clock)?;
     let tasks = eindecomp_core::plan::verify::verify(task.graph, &plan, task.cluster)?;
     Ok((plan, tasks))
 });
+
+#[cfg(feature = "planner")]
+mod watched {
+    use std::cell::OnceCell;
+    use std::time::{Duration, Instant};
+
+    use eindecomp_core::plan::search::{Progress, Status};
+    use indicatif::ProgressBar;
+
+    /// Planning that takes no longer is not worth a line.
+    const QUIET: Duration = Duration::from_millis(500);
+
+    /// Ends a search at a limit, and shows that it lasts: on a terminal, where asked for.
+    pub(super) struct Clock {
+        start: Instant,
+        limit: Option<Duration>,
+        shown: bool,
+        bar: OnceCell<ProgressBar>,
+    }
+
+    impl Clock {
+        pub fn start(limit: Option<Duration>, shown: bool) -> Clock {
+            Clock {
+                start: Instant::now(),
+                limit,
+                shown,
+                bar: OnceCell::new(),
+            }
+        }
+    }
+
+    impl Progress for Clock {
+        fn keep_going(&self, status: &Status) -> bool {
+            let elapsed = self.start.elapsed();
+            if self.shown && elapsed > QUIET {
+                let bar = self.bar.get_or_init(ProgressBar::new_spinner);
+                bar.set_message(message(elapsed, status));
+                bar.tick();
+            }
+            self.limit.is_none_or(|limit| elapsed < limit)
+        }
+    }
+
+    impl Drop for Clock {
+        fn drop(&mut self) {
+            if let Some(bar) = self.bar.get() {
+                bar.finish_and_clear();
+            }
+        }
+    }
+
+    /// `planning: 12 s, within 3.4 % so far`
+    fn message(elapsed: Duration, status: &Status) -> String {
+        let seconds = elapsed.as_secs();
+        match status.best {
+            Some(best) if status.bound > 0 && best < u128::MAX => {
+                let gap = (best as f64 / status.bound as f64 - 1.0) * 100.0;
+                format!("planning: {seconds} s, within {gap:.1} % so far")
+            }
+            _ => format!("planning: {seconds} s"),
+        }
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn the_gap_is_told_once_there_is_one() {
+            let status = |best, bound| Status {
+                work: 0,
+                best,
+                bound,
+            };
+            let told = |s| message(Duration::from_secs(12), &s);
+            assert_eq!(told(status(None, 5)), "planning: 12 s");
+            assert_eq!(told(status(Some(7), 0)), "planning: 12 s");
+            let gap = "planning: 12 s, within 40.0 % so far";
+            assert_eq!(told(status(Some(7), 5)), gap);
+        }
+
+        #[test]
+        fn a_limit_ends_a_search() {
+            let status = Status {
+                work: 0,
+                best: None,
+                bound: 0,
+            };
+            assert!(Clock::start(None, false).keep_going(&status));
+            assert!(!Clock::start(Some(Duration::ZERO), false).keep_going(&status));
+        }
+    }
+}

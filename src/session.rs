@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use eindecomp_core::graph::{BoundGraph, EinGraph};
 use eindecomp_core::pass::Pipeline;
@@ -32,6 +34,7 @@ pub struct Session {
 pub(crate) struct Shared {
     pub(crate) cluster: Cluster,
     options: PlanOptions,
+    limit: Option<Duration>,
     cache: PlanCache,
     buckets: Policy,
     pub(crate) workers: Arc<Workers>,
@@ -96,6 +99,8 @@ impl Shared {
             graph,
             cluster: &self.cluster,
             options: &self.options,
+            limit: self.limit,
+            shown: true,
         };
         self.cache.get(task, PLANNER)
     }
@@ -115,6 +120,7 @@ pub(crate) struct Planned {
 pub struct SessionBuilder {
     cluster: Devices,
     options: PlanOptions,
+    limit: Option<Duration>,
     folder: Option<PathBuf>,
     mode: Option<CacheMode>,
     embedded: EmbeddedPlans,
@@ -177,6 +183,26 @@ impl SessionBuilder {
     /// Where weights live. Default: each device keeps what it reads.
     pub fn residency(mut self, residency: Residency) -> Self {
         self.options.residency = residency;
+        self
+    }
+
+    /// Least extent of a part of an index, or of an axis, that is split. Default: 1.
+    pub fn min_tile(mut self, elements: NonZeroU32) -> Self {
+        self.options.constraints.min_tile = elements;
+        self
+    }
+
+    /// Independent kernel calls per device and statement, as far as its indices have room for them. Default: 1.
+    pub fn oversubscribe(mut self, calls: NonZeroU32) -> Self {
+        self.options.constraints.oversubscribe = calls;
+        self
+    }
+
+    /// How long planning may take, about. A plan that was stopped says so, with what was proved by then; it is
+    /// kept in this process, not in the folder, where another run would find what a key's plan is.
+    /// Default: the planner's own limits, which count steps and are the same on every machine.
+    pub fn planning_limit(mut self, limit: Duration) -> Self {
+        self.limit = Some(limit);
         self
     }
 
@@ -254,6 +280,7 @@ impl SessionBuilder {
         let workers = Arc::new(Workers::new(threads)?);
         let SessionBuilder {
             options,
+            limit,
             buckets,
             memory,
             ..
@@ -262,6 +289,7 @@ impl SessionBuilder {
             shared: Arc::new(Shared {
                 cluster,
                 options,
+                limit,
                 cache,
                 buckets,
                 workers,
@@ -299,6 +327,7 @@ impl Session {
         SessionBuilder {
             cluster: Devices::Given(Box::new(Cluster::cpus(1))),
             options: PlanOptions::default(),
+            limit: None,
             folder: None,
             mode: None,
             embedded: EmbeddedPlans::default(),

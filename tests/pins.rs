@@ -1,9 +1,11 @@
-//! `#[whole]` and `#[split(…)]`: plans keep them, results are the same, and what does not fit is an
-//! error with names.
+//! `#[whole]`, `#[split(…)]`, pinned owners and constraints: plans keep them, results are the same, and what
+//! does not fit is an error with names.
 
 #![allow(missing_docs, reason = "tests")]
 
-use eindecomp::{Cluster, Error, Session, ein};
+use std::num::NonZeroU32;
+
+use eindecomp::{Cluster, Error, Pin, Session, ein};
 use eindecomp_core::plan::planner::PlanError;
 use ndarray::Array2;
 
@@ -66,12 +68,57 @@ fn plans_keep_pins() {
 
 #[test]
 fn results_are_those_of_one_device() {
-    let w = Array2::from_shape_fn((8, 6), |(f, d)| (f as f32 - 3.0) * 0.25 + d as f32 * 0.5);
+    gives_the_result(&session(8), None);
+}
+
+#[test]
+fn constraints_and_pinned_owners_change_no_result() {
+    let number = |n| NonZeroU32::new(n).unwrap();
+    let small = Session::builder()
+        .cluster(Cluster::cpus(4))
+        .min_tile(number(2))
+        .oversubscribe(number(2));
+    let small = small.workers(2).no_cache().build().unwrap();
+    let owner = Pin::Owner {
+        parts: vec![2, 2],
+        devices: Some(vec![0, 2, 1, 3]),
+    };
+    gives_the_result(&small, Some(owner.clone()));
+    let missing = small.compile(pinned::graph().pin("nothing", owner), DIMS);
+    assert!(matches!(missing.err(), Some(Error::MissingTensor { name, .. }) if name == "nothing"));
+}
+
+const DIMS: pinned::Dims = pinned::Dims { b: 4, d: 6, f: 16 };
+
+fn gives_the_result(session: &Session, y: Option<Pin>) {
+    let w = Array2::from_shape_fn((16, 6), |(f, d)| (f as f32 - 3.0) * 0.25 + d as f32 * 0.5);
     let x = Array2::from_shape_fn((4, 6), |(b, d)| b as f32 * 0.5 - d as f32);
-    let dims = pinned::Dims { b: 4, d: 6, f: 8 };
-    let program = session(8).compile(pinned::graph(), dims).unwrap();
+    let graph = match &y {
+        Some(pin) => pinned::graph().pin("y", pin.clone()),
+        None => pinned::graph(),
+    };
+    let program = session.compile(graph, DIMS).unwrap();
     let mut program = program.load(pinned::Weights { w: w.clone() }).unwrap();
     let outputs = program.run(pinned::Inputs { x: x.clone() }).unwrap();
+    if let Some(Pin::Owner { parts, devices }) = y {
+        let program = program.program();
+        let at = program
+            .graph()
+            .nodes()
+            .iter()
+            .position(|n| &*n.name == "y")
+            .unwrap();
+        let owner = program.plan().nodes[at].owner.as_ref().unwrap();
+        assert_eq!(
+            (&owner.parts, Some(&owner.devices)),
+            (&parts, devices.as_ref())
+        );
+        let told = program.explain().unwrap().to_string();
+        assert!(
+            told.contains("as asked: tiles of at least 2, 2 calls per device"),
+            "{told}"
+        );
+    }
     let want = (&x * 2.0).dot(&w.t()).mapv(|v| v.max(0.0));
     assert_eq!(outputs.y, want);
 }

@@ -10,7 +10,7 @@ use eindecomp_core::graph::{BoundGraph, GraphBuilder, NodeId, Role};
 use eindecomp_core::plan::communication::{evaluate, plan};
 use eindecomp_core::plan::cost::communication::{Communication, agg, join, repart};
 use eindecomp_core::plan::partition::viable;
-use eindecomp_core::plan::{Algorithm, Certificate};
+use eindecomp_core::plan::{Algorithm, Certificate, Constraints};
 use serde_json::Value;
 
 fn oracle() -> Value {
@@ -149,7 +149,13 @@ fn viable_counts() {
         let x = sketch.leaf("x", labels);
         let y = sketch.vertex("y", &format!("{labels}->{labels}"), &[x]);
         let graph = sketch.finish(y);
-        let found = viable(&graph, y, case["p"].as_u64().unwrap() as u32).unwrap();
+        let found = viable(
+            &graph,
+            y,
+            case["p"].as_u64().unwrap() as u32,
+            Constraints::default(),
+        )
+        .unwrap();
         assert_eq!(found.len() as u128, number(&case["count"]), "{case}");
     }
 }
@@ -183,7 +189,7 @@ fn matmul_tables() {
         let (graph, vertices) = build(&oracle["graphs"][name]);
         let z = vertices[0];
         for (p, rows) in entries(tables) {
-            let found = viable(&graph, z, p.parse().unwrap()).unwrap();
+            let found = viable(&graph, z, p.parse().unwrap(), Constraints::default()).unwrap();
             assert_eq!(found.len(), list(rows).len());
             for (d, row) in found.iter().zip(list(rows)) {
                 // rows in the oracle's order, labels i j k; canonical order is i k j
@@ -207,9 +213,11 @@ fn graphs() {
         for (p, expected) in entries(&case["p"]) {
             let devices: u32 = p.parse().unwrap();
             let context = format!("{name} p={p}");
-            let sizes = vertices
-                .iter()
-                .map(|&v| viable(&graph, v, devices).unwrap().len());
+            let sizes = vertices.iter().map(|&v| {
+                viable(&graph, v, devices, Constraints::default())
+                    .unwrap()
+                    .len()
+            });
             let domains: Vec<u128> = list(&expected["domain_sizes"]).iter().map(number).collect();
             assert!(sizes.map(|n| n as u128).eq(domains), "{context}");
 

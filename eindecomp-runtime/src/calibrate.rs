@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use eindecomp_core::ein::DType;
 use eindecomp_core::graph::{BoundGraph, EinGraph, Role};
 use eindecomp_core::plan::cluster::{Calibration, Link, MAX_RATE, Rate, Rates};
-use eindecomp_core::plan::{Certificate, Layout, NodePlan, Plan, Residency};
+use eindecomp_core::plan::{Certificate, Constraints, Layout, NodePlan, Plan, Residency};
 use eindecomp_core::task::lower::lower;
 use eindecomp_core::task::{TaskGraph, TaskKind};
 
@@ -144,6 +144,7 @@ impl Bench {
             hierarchy: devices.into(),
             model: "calibration/1".into(),
             residency: Residency::AsNeeded,
+            constraints: Constraints::default(),
             nodes: nodes.collect(),
             moved_bytes: 0,
             certificate: Certificate {
@@ -151,6 +152,7 @@ impl Bench {
                 bound: 0,
                 space: "one plan".into(),
                 wider: None,
+                stopped: false,
             },
         };
         let tasks = lower(&graph, &plan).expect("a correct plan");

@@ -2,7 +2,7 @@
 //!
 //! Nothing about the folder is an error in mode `auto`: a file that cannot be read or is no valid
 //! entry is reported once, left where it is, and the plan is made again; a folder that cannot be
-//! written is reported, and the plan is kept in memory. Entries are written to a temporary file
+//! written is reported, and the plan is kept in memory, as is one that was stopped at a limit of time. Entries are written to a temporary file
 //! beside them, synced, and renamed, so that readers see whole entries only.
 
 mod embedded;
@@ -13,6 +13,7 @@ mod mode;
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::time::Duration;
 
 use eindecomp_core::graph::BoundGraph;
 use eindecomp_core::plan::cache::{Key, WrittenKey, decode, encode};
@@ -58,8 +59,10 @@ impl std::fmt::Display for PlanOrigin {
 
 type Slot = Arc<OnceCell<Arc<Plan>>>;
 
-/// Plans of this process, by where their session looks and key hash.
-static PLANS: LazyLock<Mutex<HashMap<(PlanCache, String), Slot>>> = LazyLock::new(Mutex::default);
+/// Plans of this process, by where their session looks, how long it plans, and key hash.
+static PLANS: LazyLock<Mutex<HashMap<SlotKey, Slot>>> = LazyLock::new(Mutex::default);
+
+type SlotKey = (PlanCache, Option<Duration>, String);
 
 /// What is planned, and how.
 #[derive(Clone, Copy)]
@@ -67,6 +70,10 @@ pub(crate) struct Task<'a> {
     pub graph: &'a BoundGraph,
     pub cluster: &'a Cluster,
     pub options: &'a PlanOptions,
+    /// How long planning may take.
+    pub limit: Option<Duration>,
+    /// Is it to be shown, on terminals, that it lasts?
+    pub shown: bool,
 }
 
 /// A plan with its tasks: the memory rule of plans is checked on them.
@@ -97,13 +104,14 @@ impl PlanCache {
     ///
     /// # Errors
     /// Those of the planner; a miss where nothing is planned ([`CacheMode`]); an entry that cannot
-    /// be written in mode `record`; a plan that is made otherwise in mode `verify`.
+    /// be written in mode `record`; a plan that is made otherwise in mode `verify`; in both, planning that a
+    /// limit ended.
     pub(crate) fn get(&self, task: Task<'_>, planner: Planner) -> Result<Found, Error> {
         let key = Key::new(task.graph, task.cluster, task.options).written();
         let hash = key.hash();
         let (mut origin, mut tasks) = (PlanOrigin::Memory, None);
         let plan = self
-            .slot(hash)
+            .slot(task.limit, hash)
             .get_or_try_init(|| {
                 let look_up = LookUp {
                     cache: self,
@@ -126,14 +134,14 @@ impl PlanCache {
         })
     }
 
-    fn slot(&self, hash: &str) -> Slot {
+    fn slot(&self, limit: Option<Duration>, hash: &str) -> Slot {
         let mut plans = PLANS.lock().unwrap_or_else(PoisonError::into_inner);
         if plans.len() >= KEPT {
             let in_use = |plan: &Arc<Plan>| Arc::strong_count(plan) > 1;
             plans.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.get().is_some_and(in_use));
         }
         plans
-            .entry((self.clone(), hash.into()))
+            .entry((self.clone(), limit, hash.into()))
             .or_default()
             .clone()
     }
@@ -153,7 +161,9 @@ impl LookUp<'_> {
         let (found, left_out) = self.find();
         match (mode, found, planner) {
             (CacheMode::Verify, Some((found, origin)), Some(make)) => {
-                self.compare(&found.0, &make(self.task)?.0)?;
+                let made = make(self.task)?;
+                self.whole(&made.0)?;
+                self.compare(&found.0, &made.0)?;
                 Ok((found, origin))
             }
             (_, Some(found), _) => Ok(found),
@@ -217,6 +227,14 @@ impl LookUp<'_> {
             (CacheMode::Auto | CacheMode::Record, Some(folder)) => folder,
             _ => return Ok(()),
         };
+        // an entry is what the planner makes of its key, however long it takes
+        if plan.certificate.stopped {
+            tracing::warn!(key = %self.hash, "plan not kept: planning was stopped at its limit");
+            return match self.cache.mode {
+                CacheMode::Record => self.whole(plan),
+                _ => Ok(()),
+            };
+        }
         let written = folder::store(folder, self.hash, encode(self.key, plan).as_bytes());
         match (written, self.cache.mode) {
             (Ok(()), _) => Ok(()),
@@ -229,6 +247,15 @@ impl LookUp<'_> {
                 tracing::warn!(key = %self.hash, %folder, %error, "plan cache folder not written");
                 Ok(())
             }
+        }
+    }
+
+    fn whole(&self, plan: &Plan) -> Result<(), Error> {
+        match plan.certificate.stopped {
+            true => Err(Error::PlanStopped {
+                key: self.hash.into(),
+            }),
+            false => Ok(()),
         }
     }
 

@@ -43,6 +43,8 @@ fn try_get(cache: &PlanCache, devices: u32) -> Result<(Arc<Plan>, PlanOrigin), E
         graph: &graph(),
         cluster: &Cluster::cpus(devices),
         options: &PlanOptions::default(),
+        limit: None,
+        shown: false,
     };
     let found = cache.get(task, PLANNER)?;
     Ok((found.plan, found.origin))
@@ -132,6 +134,8 @@ fn concurrent_calls_plan_once() {
         graph: &graph,
         cluster: &cluster,
         options: &options,
+        limit: None,
+        shown: false,
     };
     let make = |task: Task<'_>| {
         MADE.fetch_add(1, Ordering::Relaxed);

@@ -19,6 +19,8 @@ use super::config::{ObjectiveName, ResidencyName};
 ///     cluster = ["cpus:4", "dgx_a100"]   # or "2xdgx_h100", "machine:4", or a JSON file
 ///     residency = "as_needed"            # or sharded, auto
 ///     objective = "placed"               # or communication, time
+///     min_tile = 16                      # least extent of a part; 1 if it is left out
+///     oversubscribe = 4                  # kernel calls per device; 1 if it is left out
 ///
 /// From development to production: `plan`, commit the folder, `check` in continuous integration, ship with
 /// `include_plans!` and mode `frozen`.

@@ -1,6 +1,7 @@
 //! `eindecomp.toml`: what a crate's blocks are planned for.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -37,6 +38,10 @@ pub struct Wanted {
     /// What plans minimise.
     #[serde(default)]
     pub objective: ObjectiveName,
+    /// Least extent of a part of an index.
+    pub min_tile: Option<NonZeroU32>,
+    /// Kernel calls per device.
+    pub oversubscribe: Option<NonZeroU32>,
 }
 
 /// One value or a list.

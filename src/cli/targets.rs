@@ -1,12 +1,13 @@
 //! What has to be planned: blocks × dims × clusters.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use eindecomp_core::graph::BoundGraph;
 use eindecomp_core::plan::cache::{Key, WrittenKey};
-use eindecomp_core::plan::{Cluster, PlanOptions};
+use eindecomp_core::plan::{Cluster, Constraints, PlanOptions};
 
 use super::args::Project;
 use super::config::{Config, Values, Wanted, dims};
@@ -47,6 +48,9 @@ impl Target {
             graph: &self.graph,
             cluster: &self.cluster,
             options: &self.options,
+            limit: None,
+            // the command has a bar of its own
+            shown: false,
         };
         let make = PLANNER.expect("the command is built with the planner");
         make(task)
@@ -222,6 +226,10 @@ fn target(
     let options = PlanOptions {
         objective: wanted.objective.into(),
         residency: wanted.residency.into(),
+        constraints: Constraints {
+            min_tile: wanted.min_tile.unwrap_or(NonZeroU32::MIN),
+            oversubscribe: wanted.oversubscribe.unwrap_or(NonZeroU32::MIN),
+        },
         ..PlanOptions::default()
     };
     let key = Key::new(&graph, cluster, &options).written();

@@ -191,7 +191,7 @@ impl Runner for Runtime {
 fn blocks(pins: &[Pin]) -> u32 {
     let split = |pin: &Pin| match pin {
         Pin::Split(_, parts) => *parts,
-        Pin::Whole => 1,
+        Pin::Whole | Pin::Owner { .. } => 1,
     };
     pins.iter().map(split).product()
 }

@@ -229,7 +229,7 @@ fn splits(graph: &BoundGraph, id: NodeId) -> Vec<(usize, u32)> {
     let label = |name: &str| e.labels.iter().position(|l| *l.name == *name);
     let split = |pin: &Pin| match pin {
         Pin::Split(name, parts) => Some((label(name)?, *parts)),
-        Pin::Whole => None,
+        Pin::Whole | Pin::Owner { .. } => None,
     };
     node.pins.iter().filter_map(split).collect()
 }

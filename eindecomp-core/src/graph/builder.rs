@@ -10,6 +10,9 @@ use crate::kernel::{KernelFn, Kernels};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
+    /// A name that no tensor of the graph has.
+    #[error("the graph has no tensor `{0}`")]
+    NoTensor(Arc<str>),
     /// An operand that is not (yet) in the graph.
     #[error("`{statement}` reads {node}, which is not in the graph")]
     NoNode {
@@ -163,6 +166,13 @@ impl GraphBuilder {
             pins: Vec::new(),
             store: None,
         }))
+    }
+
+    /// Adds constraints on the plan of a node; an unknown one has none.
+    pub fn pin(&mut self, node: NodeId, pins: impl IntoIterator<Item = Pin>) {
+        if let Some(node) = self.nodes.get_mut(node.at()) {
+            node.pins.extend(pins);
+        }
     }
 
     /// A numbered literal outside the plan key; structural values ([`Value::is_structural`])

@@ -123,6 +123,13 @@ pub(super) fn dump(graph: &EinGraph, f: &mut dyn Write, names: bool) -> fmt::Res
                 match pin {
                     Pin::Whole => write!(f, " pin whole")?,
                     Pin::Split(label, parts) => write!(f, " pin split({:?}, {parts})", &**label)?,
+                    Pin::Owner { parts, devices } => {
+                        write!(f, " pin owner({parts:?}")?;
+                        if let Some(devices) = devices {
+                            write!(f, ", {devices:?}")?;
+                        }
+                        f.write_str(")")?;
+                    }
                 }
             }
         }

@@ -30,6 +30,7 @@ pub use parse::{ParseError, ParseErrorKind};
 pub use store::{Outside, Store, Window};
 pub use verify::Violation;
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::ein::{DType, Dim, EinSum, Value};
@@ -48,8 +49,8 @@ impl NodeId {
     }
 }
 
-impl std::fmt::Display for NodeId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "%{}", self.0)
     }
 }
@@ -74,13 +75,37 @@ pub enum Op {
     EinSum(EinSum),
 }
 
-/// A user's constraint on the plan of one vertex.
+/// A user's constraint on the plan of one tensor.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Pin {
     /// No label is split.
     Whole,
-    /// The named label is split in so many parts.
+    /// The named label is split in so many parts; 1 forbids to split it.
     Split(Arc<str>, u32),
+    /// Who has the tensor between its producer and its readers; of a weight: that it is in one copy.
+    Owner {
+        /// Parts per axis.
+        parts: Vec<u32>,
+        /// The device of every tile, row-major; `None`: any.
+        devices: Option<Vec<u32>>,
+    },
+}
+
+/// `whole`, `split b in 4`, `owner [4, 1] on [0, 1, 2, 3]`
+impl fmt::Display for Pin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Pin::Whole => f.write_str("whole"),
+            Pin::Split(label, parts) => write!(f, "split {label} in {parts}"),
+            Pin::Owner { parts, devices } => {
+                write!(f, "owner {parts:?}")?;
+                match devices {
+                    Some(devices) => write!(f, " on {devices:?}"),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
 }
 
 /// A vertex and the tensor it makes.
@@ -200,6 +225,22 @@ impl EinGraph {
     pub fn with_kernel(mut self, name: impl Into<Arc<str>>, kernel: KernelFn) -> EinGraph {
         self.kernels.set(name, kernel);
         self
+    }
+
+    /// With a constraint on the plan of every tensor called `name`.
+    ///
+    /// # Errors
+    /// [`GraphError::NoTensor`].
+    pub fn with_pin(mut self, name: &str, pin: Pin) -> Result<EinGraph, GraphError> {
+        let mut found = false;
+        for node in self.nodes.iter_mut().filter(|n| &*n.name == name) {
+            node.pins.push(pin.clone());
+            found = true;
+        }
+        match found {
+            true => Ok(self),
+            false => Err(GraphError::NoTensor(name.into())),
+        }
     }
 
     /// Every vertex, operands before uses.

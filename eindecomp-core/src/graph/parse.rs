@@ -345,17 +345,16 @@ impl Parser {
             self.expect("[")?;
             let shape = self.list("]", Parser::dim)?;
             let added = graph.input(name, role, dtype, shape);
-            return self.placed(start, added).map(|_| ());
+            let node = self.placed(start, added)?;
+            graph.pin(node, self.pins()?);
+            return Ok(());
         }
         let spec = self.statement()?;
         let store = match self.eat_word("store") {
             true => Some(self.store()?),
             false => None,
         };
-        let mut pins = Vec::new();
-        while self.eat_word("pin") {
-            pins.push(self.pin()?);
-        }
+        let pins = self.pins()?;
         let einsum = self.placed(start, EinSum::new(spec))?;
         let added = match store {
             Some(store) => graph.store(name, einsum, store, pins),
@@ -390,22 +389,49 @@ impl Parser {
         })
     }
 
+    fn pins(&mut self) -> Parsed<Vec<Pin>> {
+        let mut pins = Vec::new();
+        while self.eat_word("pin") {
+            pins.push(self.pin()?);
+        }
+        Ok(pins)
+    }
+
     fn pin(&mut self) -> Parsed<Pin> {
         if self.eat_word("whole") {
             return Ok(Pin::Whole);
         }
-        if !self.eat_word("split") {
-            return self.error(ParseErrorKind::Expected("whole or split"));
+        let owner = self.eat_word("owner");
+        if !owner && !self.eat_word("split") {
+            return self.error(ParseErrorKind::Expected("whole, split or owner"));
         }
         self.expect("(")?;
-        let label = self.text()?;
-        self.expect(",")?;
-        let parts = self.integer()?;
-        let Ok(parts) = u32::try_from(parts) else {
-            return self.error(ParseErrorKind::Number);
+        let pin = if owner {
+            self.expect("[")?;
+            let parts = self.list("]", Parser::number)?;
+            let devices = match self.eat(",") {
+                true => {
+                    self.expect("[")?;
+                    Some(self.list("]", Parser::number)?)
+                }
+                false => None,
+            };
+            Pin::Owner { parts, devices }
+        } else {
+            let label = self.text()?;
+            self.expect(",")?;
+            Pin::Split(label, self.number()?)
         };
         self.expect(")")?;
-        Ok(Pin::Split(label, parts))
+        Ok(pin)
+    }
+
+    fn number(&mut self) -> Parsed<u32> {
+        let number = self.integer()?;
+        match u32::try_from(number) {
+            Ok(number) => Ok(number),
+            Err(_) => self.error(ParseErrorKind::Number),
+        }
     }
 
     fn statement(&mut self) -> Parsed<EinSumSpec> {

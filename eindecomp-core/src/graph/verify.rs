@@ -13,7 +13,8 @@
 //! 4. Inputs have different names.
 //! 5. There is an output; outputs exist and have different names.
 //! 6. Symbols are identifiers, possibly joined by `::`.
-//! 7. A pin names a label of its node, and asks for at least one part.
+//! 7. A pin names a label of its node, or gives parts for every axis and a device for every tile; it asks for
+//!    at least one part.
 //! 8. A store is the newest version before it at each point outside its windows, of the state's
 //!    element type; windows follow from operands of rank 0 alone.
 
@@ -58,16 +59,14 @@ pub enum Violation {
     #[error("rule 6: `{0}` cannot be the name of a dim")]
     Symbol(Arc<str>),
     /// Rule 7.
-    #[error("rule 7: {node} `{name}`: a pin splits `{label}` in {parts}")]
+    #[error("rule 7: {node} `{name}` cannot be pinned so: {pin}")]
     Pin {
         /// The node.
         node: NodeId,
         /// Its name.
         name: Arc<str>,
-        /// The label that the pin names.
-        label: Arc<str>,
-        /// The parts that it asks for.
-        parts: u32,
+        /// The pin.
+        pin: Pin,
     },
 }
 
@@ -91,6 +90,12 @@ impl EinGraph {
                 }
                 Op::EinSum(e) => self.verify_einsum(id, node, e, &mut found),
             }
+            let misfits = node.pins.iter().filter(|pin| !fits(node, pin));
+            found.extend(misfits.map(|pin| Violation::Pin {
+                node: id,
+                name: node.name.clone(),
+                pin: pin.clone(),
+            }));
         }
         let mut outputs = BTreeSet::new();
         let mut rule5 = |source| found.push(Violation::Graph { rule: 5, source });
@@ -142,17 +147,23 @@ impl EinGraph {
                 name: name(),
             });
         }
-        for pin in &node.pins {
-            if let Pin::Split(label, parts) = pin
-                && (*parts == 0 || e.labels.iter().all(|l| l.name != *label))
-            {
-                found.push(Violation::Pin {
-                    node: id,
-                    name: name(),
-                    label: label.clone(),
-                    parts: *parts,
-                });
-            }
+    }
+}
+
+/// Does a pin fit its node?
+fn fits(node: &Node, pin: &Pin) -> bool {
+    match pin {
+        Pin::Whole => node.einsum().is_some(),
+        Pin::Split(label, parts) => {
+            let labels = node.einsum().map_or(&[][..], |e| &e.labels);
+            *parts > 0 && labels.iter().any(|l| l.name == *label)
+        }
+        Pin::Owner { parts, devices } => {
+            let tiles = (parts.iter()).try_fold(1usize, |n, &d| n.checked_mul(d as usize));
+            let one_each = |devices: &Vec<u32>| Some(devices.len()) == tiles;
+            parts.len() == node.shape.len()
+                && tiles.is_some_and(|n| n > 0)
+                && devices.as_ref().is_none_or(one_each)
         }
     }
 }

@@ -176,7 +176,9 @@ impl<'a> Rebuild<'a> {
         let new = match &node.op {
             Op::Input(role) => {
                 let (name, shape) = (node.name.clone(), node.shape.clone());
-                self.new.input(name, *role, node.dtype, shape)?
+                let new = self.new.input(name, *role, node.dtype, shape)?;
+                self.new.pin(new, node.pins.iter().cloned());
+                new
             }
             Op::EinSum(e) => {
                 let mut spec = e.clone().into_spec();

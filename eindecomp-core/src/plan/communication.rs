@@ -5,14 +5,15 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use super::Certificate;
 use super::cost::CostModel;
 use super::cost::communication::{Communication, output_parts};
+use super::options::PlanOptions;
 use super::partition::viable;
 use super::planner::{Algorithm, PlanError};
 use super::search::{
-    Budget, PairTable, Problem, Solution, Unwatched, VarId, exhaustive, linearized, solve,
+    Budget, PairTable, Problem, Progress, Solution, Unwatched, VarId, exhaustive, linearized, solve,
 };
+use super::{Certificate, Constraints};
 use crate::ein::{DType, EinSum, EinSumSpec, Expr};
 use crate::graph::{BoundGraph, NodeId, Pin};
 
@@ -37,10 +38,15 @@ pub fn plan(
     devices: u32,
     algorithm: Algorithm,
 ) -> Result<Decomposition, PlanError> {
-    decompose(graph, devices, &Communication, algorithm)
+    let options = PlanOptions {
+        algorithm,
+        ..PlanOptions::default()
+    };
+    decompose(graph, devices, &Communication, &options, &Unwatched)
 }
 
-/// The decomposition of least cost under `model` over `devices` devices.
+/// The decomposition of least cost under `model` over `devices` devices, by the algorithm of `options` under
+/// their constraints, until `progress` says no.
 ///
 /// # Errors
 /// As [`plan`].
@@ -48,16 +54,18 @@ pub fn decompose(
     graph: &BoundGraph,
     devices: u32,
     model: &dyn CostModel,
-    algorithm: Algorithm,
+    options: &PlanOptions,
+    progress: &dyn Progress,
 ) -> Result<Decomposition, PlanError> {
-    let space = Space::build(graph, devices, model)?;
+    let space = Space::build(graph, devices, model, options.constraints)?;
     let Solution {
         assignment,
         cost,
         bound,
+        stopped,
         ..
-    } = match algorithm {
-        Algorithm::Exact => solve(&space.problem, Budget::default(), &Unwatched),
+    } = match options.algorithm {
+        Algorithm::Exact => solve(&space.problem, Budget::default(), progress),
         Algorithm::Linearized => linearized::solve(&space.problem),
         Algorithm::Exhaustive => exhaustive::solve(&space.problem, EXHAUSTIVE)
             .ok_or(PlanError::TooManyPlans { limit: EXHAUSTIVE })?,
@@ -69,6 +77,7 @@ pub fn decompose(
             bound,
             space: "partition vectors".into(),
             wider: None,
+            stopped,
         },
     })
 }
@@ -114,7 +123,12 @@ struct Kind {
 type KindKey = (EinSumSpec, Vec<(Vec<usize>, DType)>, Vec<usize>, Vec<Pin>);
 
 impl Space {
-    fn build(graph: &BoundGraph, devices: u32, model: &dyn CostModel) -> Result<Space, PlanError> {
+    fn build(
+        graph: &BoundGraph,
+        devices: u32,
+        model: &dyn CostModel,
+        constraints: Constraints,
+    ) -> Result<Space, PlanError> {
         let mut space = Space {
             problem: Problem::new(),
             variables: Vec::new(),
@@ -131,7 +145,9 @@ impl Space {
             let kind = match kinds.entry(key(graph, node, e, &vertex.pins)) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => {
-                    space.kinds.push(Kind::of(graph, node, e, devices, model)?);
+                    space
+                        .kinds
+                        .push(Kind::of(graph, node, e, devices, model, constraints)?);
                     *new.insert(space.kinds.len() - 1)
                 }
             };
@@ -176,8 +192,9 @@ impl Kind {
         e: &EinSum,
         devices: u32,
         model: &dyn CostModel,
+        constraints: Constraints,
     ) -> Result<Kind, PlanError> {
-        let vectors = viable(graph, node, devices)?;
+        let vectors = viable(graph, node, devices, constraints)?;
         let costs = model.vertices(graph, node, &vectors);
         let (rows, made) = classes(vectors.iter().map(|d| output_parts(e, d)));
         Ok(Kind {

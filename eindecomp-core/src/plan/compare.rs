@@ -4,7 +4,8 @@
 use std::fmt;
 
 use super::explain::size;
-use super::place::{Evaluator, Search};
+use super::place::{Evaluator, Rules, Search};
+use super::search::{Unwatched, Watch};
 use super::strategy::{Roles, Strategy};
 use super::{Cluster, NodePlan, Plan, PlanError, decimal};
 use crate::graph::{BoundGraph, NodeId};
@@ -72,7 +73,13 @@ pub fn compare(
     plan: &Plan,
 ) -> Result<Vec<Compared>, PlanError> {
     let roles = Roles::of(graph);
-    let mut search = Search::new(graph, cluster.hierarchy(), plan.residency)?;
+    let watch = Watch::new(&Unwatched);
+    let rules = Rules {
+        residency: plan.residency,
+        constraints: plan.constraints,
+        vectors: None,
+    };
+    let mut search = Search::new(graph, cluster.hierarchy(), rules, &watch)?;
     let mut evaluator = Evaluator::default();
     let own = evaluator.moved(graph, &plan.nodes);
     let mut of = |strategy: Strategy| -> Result<Compared, PlanError> {
@@ -186,12 +193,9 @@ impl fmt::Display for Outcome {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
-    use crate::graph::EinGraph;
     use crate::plan::planner::named;
-    use crate::plan::samples::{Sample, ffn, matmul, records, transformer};
+    use crate::plan::samples::{Llama, corpus, ffn, matmul, transformer};
     use crate::plan::{Explain, PlanOptions, Residency, plan};
 
     fn planned(graph: &BoundGraph, devices: u32, residency: Residency) -> Plan {
@@ -213,54 +217,19 @@ mod tests {
         (explain.follows, words.collect())
     }
 
-    fn chain(extents: [i64; 5]) -> BoundGraph {
-        let mut g = Sample::default();
-        let [a, b, c, d, e] = extents;
-        let w = g.data("w", &[a, b]);
-        let (x, y, z) = (
-            g.data("x", &[b, c]),
-            g.data("y", &[c, d]),
-            g.data("z", &[d, e]),
-        );
-        let p = g.einsum("p", "ab,bc->ac", &[w, x]);
-        let q = g.einsum("q", "ac,cd->ad", &[p, y]);
-        let r = g.einsum("r", "ad,de->ae", &[q, z]);
-        g.finish(r)
-    }
-
-    fn convolution(n: i64) -> BoundGraph {
-        let source = "fn f<dim N, dim C, dim H, dim O>(x: f32[N, C, H, H], #[weight] w: f32[O, C, 3, 3])
-            -> f32[N, O, H - 2, H - 2] where H >= 3
-        {
-            let y[n, o, i in H - 2, j in H - 2] = sum[c, u, v] x[n, c, i + u, j + v] * w[o, c, u, v];
-            let z[n, o, i, j] = max(y[n, o, i, j], 0.0);
-            z
-        }";
-        let graph = EinGraph::from_text(source, "f", &BTreeMap::new()).unwrap();
-        let dims = [("N", n), ("C", 3), ("H", 18), ("O", 4)];
-        graph
-            .bind(&dims.map(|(d, v)| (d.into(), v)).into())
-            .unwrap()
-    }
-
     #[test]
     fn no_named_strategy_moves_less() {
-        let corpus = [
-            matmul(64, 64, 64),
-            matmul(256, 4, 64),
-            matmul(4, 512, 4),
-            chain([64, 16, 64, 16, 64]),
-            chain([100, 3, 50, 7, 30]),
-            ffn(1, 64, 256),
-            ffn(64, 16, 16),
-            transformer(1, [1, 64, 8, 8, 256]),
-            transformer(2, [8, 16, 4, 4, 64]),
-            transformer(1, [1, 1, 4, 8, 128]),
-            records(2, 16, 4),
-            convolution(1),
-            convolution(4),
-        ];
-        for graph in &corpus {
+        // a block at its own size, and others at sizes that run too
+        let block = |batch| {
+            let layer = Llama {
+                layers: 1,
+                batch,
+                ..Llama::B7
+            };
+            ("a block of LLaMA-7B", layer.forward())
+        };
+        let corpus = [corpus(), vec![block(1), block(8)]].concat();
+        for (name, graph) in &corpus {
             for devices in [2, 3, 4, 8, 16, 64] {
                 for residency in [Residency::AsNeeded, Residency::Sharded] {
                     let options = PlanOptions {
@@ -271,7 +240,7 @@ mod tests {
                     for strategy in Strategy::ALL {
                         let named = named(graph, devices, &options, strategy).unwrap();
                         let moved = named.map_or(u128::MAX, |named| named.moved_bytes);
-                        assert!(plan.moved_bytes <= moved, "{strategy} on {devices}");
+                        assert!(plan.moved_bytes <= moved, "{name}: {strategy} on {devices}");
                     }
                 }
             }

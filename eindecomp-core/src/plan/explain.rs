@@ -8,7 +8,7 @@ use super::compare::{Compared, Outcome, compare};
 use super::cost::limit::vertex_limit;
 use super::strategy::{Roles, Strategy, words};
 use super::verify::InvalidPlan;
-use super::{Certificate, Cluster, Hierarchy, Layout, Plan, PlanError, Residency};
+use super::{Certificate, Cluster, Constraints, Hierarchy, Layout, Plan, PlanError, Residency};
 use crate::ein::EinSum;
 use crate::graph::{BoundGraph, NodeId};
 use crate::task::TaskGraph;
@@ -73,6 +73,10 @@ pub struct Explain {
     pub hierarchy: Hierarchy,
     /// Where weights live.
     pub residency: Residency,
+    /// What was asked of every vertex.
+    pub constraints: Constraints,
+    /// What was asked of single tensors: `y: split b in 4`.
+    pub pins: Vec<String>,
     /// What was proved.
     pub certificate: Certificate,
     /// The strategy that every split statement follows.
@@ -123,12 +127,18 @@ impl Explain {
             })
         });
         let rows: Vec<Row> = rows.collect();
+        let pins = graph.nodes().iter();
+        let pins = pins.flat_map(|n| n.pins.iter().map(|pin| format!("{}: {pin}", n.name)));
+        let mut pins: Vec<String> = pins.collect();
+        pins.dedup();
         let size = |node: NodeId| graph.node(node).dtype.size() as u64;
         let kept = weight_boxes(graph, &plan.nodes).into_iter();
         Ok(Explain {
             model: plan.model.clone(),
             hierarchy: plan.hierarchy,
             residency: plan.residency,
+            constraints: plan.constraints,
+            pins,
             certificate: plan.certificate.clone(),
             follows: Strategy::followed(graph, &roles, &plan.nodes),
             elements: rows.iter().map(|r| r.elements).sum(),
@@ -185,6 +195,12 @@ impl fmt::Display for Explain {
             write!(f, ", {strategy}-parallel")?;
         }
         writeln!(f, ", weights {weights}")?;
+        let constraints = Some(self.constraints.to_string()).filter(|c| !c.is_empty());
+        let asked: Vec<String> = constraints.into_iter().chain(self.pins.clone()).collect();
+        if !asked.is_empty() {
+            let line = format!("as asked: {}", asked.join("; "));
+            writeln!(f, "{}", cut(&line, LINE))?;
+        }
         writeln!(f, "{}", self.certificate.to_string().replace("; ", "\n"))?;
         let peak = self.peaks.iter().copied().max().unwrap_or(0);
         let within = match self.hierarchy.servers {

@@ -6,6 +6,7 @@
 
 use super::place::{Evaluator, Search};
 use super::planner::{PlanError, PlanOptions, evaluated};
+use super::search::Watch;
 use super::{Cluster, Objective, Plan};
 use crate::graph::BoundGraph;
 use crate::task::lower::lower;
@@ -52,6 +53,7 @@ pub(super) fn fit(
     cluster: &Cluster,
     options: &PlanOptions,
     plan: Plan,
+    watch: &Watch,
 ) -> Result<Result<Plan, Misfit>, PlanError> {
     let Some(mut least_peak) = excess(graph, cluster, &plan)? else {
         return Ok(Ok(plan));
@@ -61,7 +63,7 @@ pub(super) fn fit(
         ..*options
     };
     let (devices, capacity) = (cluster.devices(), cluster.capacity());
-    let mut search = Search::new(graph, plan.hierarchy, options.residency)?;
+    let mut search = Search::new(graph, plan.hierarchy, (&options).into(), watch)?;
     let least = search.least_bytes(graph).div_ceil(devices.into());
     let misfit = |peak| Misfit {
         peak,
@@ -74,6 +76,9 @@ pub(super) fn fit(
     }
     let mut limit = capacity;
     for _ in 0..ROUNDS {
+        if !watch.goes_on() {
+            break;
+        }
         let Some(found) = search.within(graph, limit.saturating_mul(devices.into())) else {
             break;
         };

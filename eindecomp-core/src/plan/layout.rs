@@ -112,6 +112,23 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// With each tile cut further, in `parts` parts per axis in all: multiples of those of now. What it is cut in
+    /// stays on its device.
+    #[cfg(feature = "planner")]
+    pub(crate) fn cut(&self, parts: &[u32]) -> Layout {
+        let mut fine = Layout {
+            parts: parts.to_vec(),
+            devices: Vec::new(),
+        };
+        let device = |n| {
+            let cuts = parts.iter().zip(&self.parts).map(|(fine, d)| fine / d);
+            let key: Vec<u32> = (fine.key(n).iter().zip(cuts).map(|(k, c)| k / c)).collect();
+            self.devices[self.number(&key)]
+        };
+        fine.devices = (0..fine.tiles()).map(device).collect();
+        fine
+    }
+
     /// One tile, on device 0.
     pub fn single(rank: usize) -> Layout {
         Layout {

@@ -1,6 +1,7 @@
 //! Plans: a partition vector and a placement per vertex, with their cost.
 //!
-//! Files: `layout` (boxes, tiles), `cluster`, `partition` (viable partition vectors), `cost/`
+//! Files: `layout` (boxes, tiles), `cluster`, `constraints` (what users ask), `room` (what they leave),
+//! `partition` (viable partition vectors), `cost/`
 //! (cost models), `search/` (exact, linearized, exhaustive), `place` (placement), `verify`,
 //! `explain`, `strategy` (names in words), `compare` (named strategies beside a plan), `timed` (plans
 //! by time), `options`, `cache` (keys and entries). Without the feature `planner` plans are read,
@@ -12,6 +13,7 @@ pub mod cluster;
 pub mod communication;
 #[cfg(feature = "planner")]
 pub mod compare;
+pub mod constraints;
 pub mod cost;
 #[cfg(feature = "planner")]
 pub mod explain;
@@ -26,6 +28,7 @@ mod place;
 #[cfg(feature = "planner")]
 pub mod planner;
 pub mod rebind;
+mod room;
 #[cfg(any(test, feature = "testing"))]
 pub mod samples;
 #[cfg(feature = "planner")]
@@ -39,12 +42,13 @@ mod timed;
 pub mod verify;
 
 pub use cluster::{Cluster, Hierarchy};
+pub use constraints::Constraints;
 #[cfg(feature = "planner")]
 pub use explain::Explain;
 pub use layout::{Layout, Region};
 pub use options::{Algorithm, Objective, PlanOptions};
 #[cfg(feature = "planner")]
-pub use planner::{PlanError, plan};
+pub use planner::{PlanError, plan, plan_watched};
 
 use std::fmt;
 
@@ -92,6 +96,9 @@ pub struct Certificate {
     /// What was proved over a larger space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wider: Option<Wider>,
+    /// Did a limit end the search early? Then another run may find a better plan and prove more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopped: bool,
 }
 
 /// A bound over a larger space than the searched one.
@@ -111,8 +118,8 @@ impl Certificate {
     }
 }
 
-/// `optimal over axis layouts`, or `within 1.2 % of the optimum over axis layouts`; the same of a
-/// larger space after a semicolon.
+/// `optimal over axis layouts`, or `within 1.2 % of the optimum over axis layouts`; after semicolons the same of a
+/// larger space, and `stopped at the limit`.
 impl fmt::Display for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let claim = |f: &mut fmt::Formatter<'_>, bound: u128, space: &str| {
@@ -130,6 +137,9 @@ impl fmt::Display for Certificate {
             f.write_str("; ")?;
             claim(f, wider.bound, &wider.space)?;
         }
+        if self.stopped {
+            f.write_str("; stopped at the limit")?;
+        }
         Ok(())
     }
 }
@@ -143,6 +153,9 @@ pub struct Plan {
     pub model: String,
     /// Residency that weights were planned with (never `auto`).
     pub residency: Residency,
+    /// What was asked of every vertex.
+    #[serde(default, skip_serializing_if = "Constraints::is_default")]
+    pub constraints: Constraints,
     /// One entry per node of the graph.
     pub nodes: Vec<NodePlan>,
     /// Bytes that Moves copy in one run, by `task::exchange` on this placement.

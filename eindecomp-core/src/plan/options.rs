@@ -53,4 +53,6 @@ pub struct PlanOptions {
     pub residency: super::Residency,
     /// How.
     pub algorithm: Algorithm,
+    /// What every vertex must keep.
+    pub constraints: super::Constraints,
 }

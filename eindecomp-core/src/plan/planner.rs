@@ -7,12 +7,13 @@ use super::communication;
 use super::cost::CostModel;
 use super::cost::communication::Communication;
 use super::fit::{excess, fit};
-use super::place::{Evaluator, Placed, Search};
+use super::place::{Evaluator, Placed, Rules, Search};
+use super::search::{Progress, Unwatched, Watch};
 use super::strategy::{Roles, Strategy};
 use super::timed::by_time;
 use super::verify::{self, structure};
-use super::{Certificate, Cluster, Hierarchy, Plan, Residency, Wider};
-use crate::graph::{BoundGraph, NodeId};
+use super::{Certificate, Cluster, Constraints, Hierarchy, Plan, Residency, Wider};
+use crate::graph::BoundGraph;
 use crate::task::exchange::traffic;
 use crate::task::memory::Peak;
 
@@ -33,7 +34,7 @@ pub enum PlanError {
         /// The name in the pin.
         label: Arc<str>,
     },
-    /// No partition vector keeps the pins.
+    /// No partition vector keeps the pins and the constraints.
     #[error(
         "`{tensor}` cannot be split as it is pinned on {devices} devices ({pins}): an index is too \
          small, or it cannot be split, or there are too few devices"
@@ -43,8 +44,29 @@ pub enum PlanError {
         tensor: Arc<str>,
         /// Number of devices.
         devices: u32,
-        /// Each pinned index with its extent and its parts.
+        /// Each pinned index with its extent and its parts, then the constraints.
         pins: String,
+    },
+    /// No owner of the planner's kind is as a pin says.
+    #[error(
+        "`{tensor}` of {shape:?} on {devices} devices cannot have {pin}{}: its tiles are too many or too small, or no \
+         mixed radix of the devices puts them so",
+        match constraints.is_default() {
+            true => String::new(),
+            false => format!(" ({constraints})"),
+        }
+    )]
+    PinOwner {
+        /// The tensor.
+        tensor: Arc<str>,
+        /// Number of devices.
+        devices: u32,
+        /// Extents of the tensor.
+        shape: Vec<usize>,
+        /// The pin.
+        pin: String,
+        /// What every vertex must keep beside it.
+        constraints: Constraints,
     },
     /// No plan fits the memory of the devices, or none that does was found.
     #[error(
@@ -88,6 +110,32 @@ pub fn plan(
     cluster: &Cluster,
     options: &PlanOptions,
 ) -> Result<Plan, PlanError> {
+    plan_watched(graph, cluster, options, &Unwatched)
+}
+
+/// As [`plan`], until `progress` says no: then the best that was found by then, with what was proved by then,
+/// and a certificate that says so ([`Certificate::stopped`]).
+///
+/// # Errors
+/// As [`plan`]; a plan that fits the memory may not have been found yet.
+pub fn plan_watched(
+    graph: &BoundGraph,
+    cluster: &Cluster,
+    options: &PlanOptions,
+    progress: &dyn Progress,
+) -> Result<Plan, PlanError> {
+    let watch = Watch::new(progress);
+    let mut plan = planned(graph, cluster, options, &watch)?;
+    plan.certificate.stopped = watch.has_stopped();
+    Ok(plan)
+}
+
+fn planned(
+    graph: &BoundGraph,
+    cluster: &Cluster,
+    options: &PlanOptions,
+    watch: &Watch,
+) -> Result<Plan, PlanError> {
     cluster.verify()?;
     let _span = tracing::info_span!("plan", devices = cluster.devices()).entered();
     let with = |residency| -> Result<Plan, PlanError> {
@@ -96,11 +144,11 @@ pub fn plan(
             ..*options
         };
         match options.objective {
-            Objective::Time => by_time(graph, cluster, &options),
-            _ => best(graph, cluster.hierarchy(), &options),
+            Objective::Time => by_time(graph, cluster, &options, watch),
+            _ => best(graph, cluster.hierarchy(), &options, watch),
         }
     };
-    let within = |residency| fit(graph, cluster, options, with(residency)?);
+    let within = |residency| fit(graph, cluster, options, with(residency)?, watch);
     if options.residency != Residency::Auto {
         return within(options.residency)?.map_err(PlanError::from);
     }
@@ -110,7 +158,7 @@ pub fn plan(
         return Ok(first);
     }
     match (
-        fit(graph, cluster, options, first)?,
+        fit(graph, cluster, options, first, watch)?,
         within(Residency::Sharded)?,
     ) {
         (Ok(kept), Ok(sharded)) if weighted(&kept) <= weighted(&sharded) => Ok(kept),
@@ -124,11 +172,12 @@ pub(super) fn best(
     graph: &BoundGraph,
     on: Hierarchy,
     options: &PlanOptions,
+    watch: &Watch,
 ) -> Result<Plan, PlanError> {
     if options.objective == Objective::Communication {
-        return by_vectors(graph, on, options, &Communication);
+        return by_vectors(graph, on, options, &Communication, watch);
     }
-    let mut search = Search::new(graph, on, options.residency)?;
+    let mut search = Search::new(graph, on, options.into(), watch)?;
     let mut evaluator = Evaluator::default();
     let found = search.solve(options.algorithm)?;
     let mut plan = evaluated(graph, on, options, found, &mut evaluator)?;
@@ -157,6 +206,9 @@ pub(super) fn strategies(
 ) -> Result<Vec<Plan>, PlanError> {
     let roles = Roles::of(graph);
     let follow = |strategy: Strategy| {
+        if !search.goes_on() {
+            return None;
+        }
         let found = search.kept(&|node, d| strategy.keeps(graph, &roles, node, d))?;
         Some(evaluated(graph, on, options, found, evaluator))
     };
@@ -170,15 +222,15 @@ pub(super) fn by_vectors(
     on: Hierarchy,
     options: &PlanOptions,
     model: &dyn CostModel,
+    watch: &Watch,
 ) -> Result<Plan, PlanError> {
-    let found = communication::decompose(graph, on.devices(), model, options.algorithm)?;
+    let found = communication::decompose(graph, on.devices(), model, options, watch)?;
     let vectors = &found.vectors;
-    let keep = |node: NodeId, d: &[u32]| vectors[node.at()].as_deref() == Some(d);
-    let mut search = Search::new(graph, on, options.residency)?;
-    let placed = match search.kept(&keep) {
-        Some(placed) => placed,
-        None => search.solve(options.algorithm)?,
+    let rules = Rules {
+        vectors: Some(vectors),
+        ..options.into()
     };
+    let placed = Search::new(graph, on, rules, watch)?.place();
     let mut plan = evaluated(graph, on, options, placed, &mut Evaluator::default())?;
     for (id, _) in graph.ids() {
         let cost = |d: &Vec<u32>| model.vertex(graph, id, d);
@@ -203,7 +255,8 @@ pub fn named(
 ) -> Result<Option<Plan>, PlanError> {
     let on = on.into();
     let roles = Roles::of(graph);
-    let mut search = Search::new(graph, on, options.residency)?;
+    let watch = Watch::new(&Unwatched);
+    let mut search = Search::new(graph, on, options.into(), &watch)?;
     let found = search.kept(&|node, d| strategy.keeps(graph, &roles, node, d));
     found
         .map(|found| evaluated(graph, on, options, found, &mut Evaluator::default()))
@@ -224,6 +277,7 @@ pub(super) fn evaluated(
     evaluator: &mut Evaluator,
 ) -> Result<Plan, PlanError> {
     let mut nodes = placed.nodes;
+    let several = options.constraints.oversubscribe.get() > 1;
     structure(graph, on.devices(), &nodes).map_err(PlanError::Rule)?;
     let moved = evaluator.moved(graph, &nodes);
     let moved_bytes = moved.iter().sum();
@@ -237,20 +291,31 @@ pub(super) fn evaluated(
     for (node, cost) in nodes.iter_mut().zip(costs) {
         node.cost = cost;
     }
+    let calls = match several {
+        true => ", each device's part cut in calls",
+        false => "",
+    };
+    // what is folded on one device is predicted as one partial result, whatever its calls
+    let moved: u128 = nodes.iter().map(|n| n.cost).sum();
     Ok(Plan {
         hierarchy: on,
         model: Objective::Placed.model().into(),
         residency: options.residency,
+        constraints: options.constraints,
         moved_bytes,
         nodes,
         certificate: Certificate {
-            cost: placed.cost,
+            cost: match several {
+                true => placed.cost.max(moved),
+                false => placed.cost,
+            },
             bound: placed.bound,
-            space: "axis layouts with one replica layout per tensor".into(),
+            space: format!("axis layouts with one replica layout per tensor{calls}"),
             wider: Some(Wider {
                 bound: placed.any,
-                space: "one tuple per device anywhere, with such replicas".into(),
+                space: format!("one tuple per device anywhere, with such replicas{calls}"),
             }),
+            stopped: false,
         },
     })
 }
@@ -301,7 +366,7 @@ mod tests {
             let options = PlanOptions {
                 objective: if placed { Objective::Placed } else { Objective::Communication },
                 residency: if sharded { Residency::Sharded } else { Residency::AsNeeded },
-                algorithm: Algorithm::Exact,
+                ..PlanOptions::default()
             };
             let plan = plan(&graph, &cluster, &options).unwrap();
             prop_assert!(verify(&graph, &plan, &cluster).is_ok());

@@ -275,18 +275,35 @@ fn norm(g: &mut Sample, name: &str, x: NodeId, d: i64) -> NodeId {
 }
 
 /// Transformer layers: attention with softmax, residual, FFN, residual.
-pub fn transformer(layers: usize, [b, s, h, e, f]: [i64; 5]) -> BoundGraph {
+pub fn transformer(layers: usize, dims: [i64; 5]) -> BoundGraph {
+    layered(layers, dims, false)
+}
+
+/// The same with one set of weights for all layers, as ALBERT has.
+pub fn albert(layers: usize, dims: [i64; 5]) -> BoundGraph {
+    layered(layers, dims, true)
+}
+
+fn layered(layers: usize, [b, s, h, e, f]: [i64; 5], shared: bool) -> BoundGraph {
     let mut g = Sample::default();
     let mut x = g.data("x", &[b, s, h * e]);
     let d = h * e;
+    let mut weights = Vec::new();
     for l in 0..layers {
-        let mut w = |n: &str, shape: &[i64]| g.weight(&format!("{l}.{n}"), shape);
-        let (wq, wk, wv) = (
-            w("wq", &[d, h, e]),
-            w("wk", &[d, h, e]),
-            w("wv", &[d, h, e]),
-        );
-        let (wo, w1, w2) = (w("wo", &[h, e, d]), w("w1", &[d, f]), w("w2", &[f, d]));
+        if weights.is_empty() || !shared {
+            let (first, last) = ([d, h, e], [h, e, d]);
+            weights = vec![
+                g.weight(&format!("{l}.wq"), &first),
+                g.weight(&format!("{l}.wk"), &first),
+                g.weight(&format!("{l}.wv"), &first),
+                g.weight(&format!("{l}.wo"), &last),
+                g.weight(&format!("{l}.w1"), &[d, f]),
+                g.weight(&format!("{l}.w2"), &[f, d]),
+            ];
+        }
+        let [wq, wk, wv, wo, w1, w2] = weights[..] else {
+            unreachable!("six were made");
+        };
         let q = g.einsum("q", "bsd,dhe->bshe", &[x, wq]);
         let k = g.einsum("k", "btd,dhe->bthe", &[x, wk]);
         let v = g.einsum("v", "btd,dhe->bthe", &[x, wv]);
@@ -322,4 +339,71 @@ pub fn records(b: i64, t: i64, e: i64) -> BoundGraph {
     let graph = EinGraph::from_text(source, "f", &BTreeMap::new()).unwrap();
     let dims = [("B", b), ("T", t), ("E", e)].map(|(n, v)| (n.into(), v));
     graph.bind(&dims.into()).unwrap()
+}
+
+/// `((w·x)·y)·z`.
+pub fn chain(extents: [i64; 5]) -> BoundGraph {
+    let mut g = Sample::default();
+    let [a, b, c, d, e] = extents;
+    let w = g.data("w", &[a, b]);
+    let (x, y, z) = (
+        g.data("x", &[b, c]),
+        g.data("y", &[c, d]),
+        g.data("z", &[d, e]),
+    );
+    let p = g.einsum("p", "ab,bc->ac", &[w, x]);
+    let q = g.einsum("q", "ac,cd->ad", &[p, y]);
+    let r = g.einsum("r", "ad,de->ae", &[q, z]);
+    g.finish(r)
+}
+
+/// A convolution over 18 × 18 points, and a rectifier.
+pub fn convolution(n: i64) -> BoundGraph {
+    let source =
+        "fn f<dim N, dim C, dim H, dim O>(x: f32[N, C, H, H], #[weight] w: f32[O, C, 3, 3])
+        -> f32[N, O, H - 2, H - 2] where H >= 3
+    {
+        let y[n, o, i in H - 2, j in H - 2] = sum[c, u, v] x[n, c, i + u, j + v] * w[o, c, u, v];
+        let z[n, o, i, j] = max(y[n, o, i, j], 0.0);
+        z
+    }";
+    let graph = EinGraph::from_text(source, "f", &BTreeMap::new()).unwrap();
+    let dims = [("N", n), ("C", 3), ("H", 18), ("O", 4)];
+    graph
+        .bind(&dims.map(|(d, v)| (d.into(), v)).into())
+        .unwrap()
+}
+
+/// A graph of each kind that people decompose, small enough to run.
+pub fn corpus() -> Vec<(&'static str, BoundGraph)> {
+    let llama = |batch| {
+        let layer = Llama {
+            layers: 1,
+            batch,
+            tokens: 16,
+            heads: 4,
+            head: 8,
+            hidden: 88,
+            words: 64,
+        };
+        layer.forward()
+    };
+    vec![
+        ("a cube", matmul(64, 64, 64)),
+        ("a tall matrix", matmul(256, 4, 64)),
+        ("a dot product", matmul(4, 512, 4)),
+        ("a chain", chain([64, 16, 64, 16, 64])),
+        ("an uneven chain", chain([100, 3, 50, 7, 30])),
+        ("a net of one example", ffn(1, 64, 256)),
+        ("a net of many", ffn(64, 16, 16)),
+        ("a long sequence", transformer(1, [1, 64, 8, 8, 256])),
+        ("a batch of sequences", transformer(2, [8, 16, 4, 4, 64])),
+        ("one token", transformer(1, [1, 1, 4, 8, 128])),
+        ("LLaMA, b = 1", llama(1)),
+        ("LLaMA, b = 8", llama(8)),
+        ("ALBERT", albert(3, [2, 16, 4, 8, 64])),
+        ("records", records(2, 16, 4)),
+        ("a convolution", convolution(1)),
+        ("convolutions", convolution(4)),
+    ]
 }

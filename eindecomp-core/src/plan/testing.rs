@@ -1,6 +1,6 @@
 //! Random plans, for property tests: any viable partition vectors, any balanced placement.
 
-use super::{Certificate, Hierarchy, Layout, NodePlan, Objective, Plan, Residency};
+use super::{Certificate, Constraints, Hierarchy, Layout, NodePlan, Objective, Plan, Residency};
 use crate::ein::access::splittable;
 use crate::graph::{BoundGraph, Role};
 use crate::task::exchange::{Traffic, traffic};
@@ -41,6 +41,7 @@ pub fn random_plan(graph: &BoundGraph, hierarchy: impl Into<Hierarchy>, seed: u6
         hierarchy,
         model: Objective::Placed.model().into(),
         residency: Residency::AsNeeded,
+        constraints: Constraints::default(),
         moved_bytes: traffic.iter().map(Traffic::total).sum(),
         nodes,
         certificate: Certificate {
@@ -48,6 +49,7 @@ pub fn random_plan(graph: &BoundGraph, hierarchy: impl Into<Hierarchy>, seed: u6
             bound: 0,
             space: "no space".into(),
             wider: None,
+            stopped: false,
         },
     }
 }

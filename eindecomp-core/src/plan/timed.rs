@@ -4,6 +4,7 @@ use super::cost::time::Time;
 use super::place::{Evaluator, Search};
 use super::planner::{Algorithm, Objective, PlanError, PlanOptions};
 use super::planner::{best, by_vectors, strategies};
+use super::search::Watch;
 use super::{Certificate, Cluster, Plan};
 use crate::graph::BoundGraph;
 use crate::task::lower::lower;
@@ -20,23 +21,27 @@ pub(super) fn by_time(
     graph: &BoundGraph,
     cluster: &Cluster,
     options: &PlanOptions,
+    watch: &Watch,
 ) -> Result<Plan, PlanError> {
     let (model, on) = (
-        Time::new(graph, cluster, options.residency)?,
+        Time::new(graph, cluster, options.residency, options.constraints)?,
         cluster.hierarchy(),
     );
-    let found = by_vectors(graph, on, options, &model)?;
+    let found = by_vectors(graph, on, options, &model, watch)?;
     let (model_name, bound) = (found.model.clone(), found.certificate.bound);
     let mut plans = vec![found];
     for objective in [Objective::Placed, Objective::Communication] {
+        if !watch.goes_on() {
+            break;
+        }
         let options = PlanOptions {
             objective,
             algorithm: Algorithm::Exact,
             ..*options
         };
-        plans.push(best(graph, on, &options)?);
+        plans.push(best(graph, on, &options, watch)?);
         if objective == Objective::Placed {
-            let mut search = Search::new(graph, on, options.residency)?;
+            let mut search = Search::new(graph, on, (&options).into(), watch)?;
             let mut evaluator = Evaluator::default();
             plans.extend(strategies(
                 graph,
@@ -58,6 +63,7 @@ pub(super) fn by_time(
             bound,
             space: "partition vectors with one tuple per device, without overlap".into(),
             wider: None,
+            stopped: false,
         };
         Ok(Plan {
             model: model_name.clone(),

@@ -11,13 +11,15 @@
 //!    residency; its proved bounds are not above its cost.
 //! 7. The stored moved bytes equal the recomputed ones, and so does the stored cost of each node.
 //! 8. The peak of every device is within its capacity.
+//! 9. The pins of the graph and the plan's own [`Constraints`](super::Constraints) are kept.
 
 use std::sync::Arc;
 
+use super::constraints;
 use super::cost::node_costs;
 use super::{Certificate, Cluster, Hierarchy, Layout, NodePlan, Plan, Residency};
 use crate::ein::access::splittable;
-use crate::graph::{BoundGraph, NodeId, Role};
+use crate::graph::{BoundGraph, NodeId, Pin, Role};
 use crate::task::TaskGraph;
 use crate::task::exchange::{Traffic, traffic};
 use crate::task::lower::{LowerError, lower};
@@ -181,6 +183,44 @@ pub enum InvalidPlan {
     /// Rule 8.
     #[error("{0}, more than its capacity of {1} B")]
     Memory(Peak, u64),
+    /// Rule 9: of the graph.
+    #[error("{node}: the plan does not keep its pin, {pin}")]
+    Pin {
+        /// The node.
+        node: NodeId,
+        /// The pin.
+        pin: Pin,
+    },
+    /// Rule 9: a part that is too small.
+    #[error(
+        "{node}: its {part} layout cuts the {extent} elements of axis {axis} in {parts} parts, but none may have fewer than {least}"
+    )]
+    SmallTile {
+        /// The node.
+        node: NodeId,
+        /// Which layout.
+        part: Part,
+        /// Label or axis, from 0.
+        axis: usize,
+        /// Number of parts.
+        parts: u32,
+        /// Its elements.
+        extent: usize,
+        /// The least that a part may have.
+        least: u32,
+    },
+    /// Rule 9: too few calls.
+    #[error(
+        "{node}: the plan has {calls} kernel calls, but there is room for {wanted} of those that were asked for"
+    )]
+    FewCalls {
+        /// The node.
+        node: NodeId,
+        /// Tuples of its join.
+        calls: usize,
+        /// As many as fit, up to devices times calls per device.
+        wanted: u32,
+    },
     /// More steps than can be numbered.
     #[error("the plan has more than 2^32 tasks or buffers")]
     TooLarge,
@@ -216,7 +256,7 @@ pub fn verify(
     }
 }
 
-/// Rules 1 to 7: all but that of memory, which needs tasks.
+/// Every rule but that of memory, which needs tasks.
 ///
 /// # Errors
 /// The first rule that is broken.
@@ -256,7 +296,7 @@ pub fn rules(graph: &BoundGraph, plan: &Plan, cluster: &Cluster) -> Result<(), I
             });
         }
     }
-    Ok(())
+    constraints::keep(graph, plan)
 }
 
 /// Rules 1 to 5: all that lowering and the evaluator need.

@@ -52,6 +52,9 @@ pub enum EntryError {
     /// A plan by another model or residency than the key's.
     #[error("its plan is not one of its key's: the {0} differs")]
     Plan(&'static str),
+    /// A plan that depends on how long its search could take.
+    #[error("its plan was stopped at a limit of time")]
+    Stopped,
     /// A plan that does not fit the graph or the cluster.
     #[error("its plan breaks a rule: {0}")]
     Rule(#[from] verify::InvalidPlan),
@@ -158,6 +161,12 @@ pub fn open(text: &[u8], key: &WrittenKey) -> Result<Plan, EntryError> {
     }
     if key.residency != Residency::Auto && found.residency != key.residency {
         return Err(EntryError::Plan("residency"));
+    }
+    if found.constraints != key.constraints {
+        return Err(EntryError::Plan("constraints"));
+    }
+    if found.certificate.stopped {
+        return Err(EntryError::Stopped);
     }
     Ok(found)
 }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::PLANNER;
 use super::lines::to_string;
 use crate::graph::{BoundGraph, Pin};
-use crate::plan::{Algorithm, Cluster, Hierarchy, Objective, PlanOptions, Residency};
+use crate::plan::{Algorithm, Cluster, Constraints, Hierarchy, Objective, PlanOptions, Residency};
 
 /// Everything that a plan depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,10 +18,13 @@ pub struct Key {
     /// The canonical graph, bound dims included; in files by lines.
     #[serde(with = "by_lines")]
     pub graph: String,
-    /// The graph's pins: `%2 #0 in 4`, `%3 whole`.
+    /// The graph's pins: `%2 #0 in 4`, `%3 whole`, `%4 owner [2, 2]`.
     pub pins: Vec<String>,
     /// Where weights may live.
     pub residency: Residency,
+    /// What every vertex must keep.
+    #[serde(default, skip_serializing_if = "Constraints::is_default")]
+    pub constraints: Constraints,
     /// Bytes per device.
     pub capacity: u64,
     /// Devices on servers, and what a byte between these counts.
@@ -43,7 +46,7 @@ impl Key {
         for (id, node) in graph.ids() {
             for pin in &node.pins {
                 pins.push(match pin {
-                    Pin::Whole => format!("{id} whole"),
+                    Pin::Whole | Pin::Owner { .. } => format!("{id} {pin}"),
                     Pin::Split(name, parts) => {
                         let labels = node.einsum().map_or(&[][..], |e| &e.labels);
                         match labels.iter().position(|l| l.name == *name) {
@@ -58,6 +61,7 @@ impl Key {
             graph: graph.canonical(),
             pins,
             residency: options.residency,
+            constraints: options.constraints,
             capacity: cluster.capacity(),
             hierarchy: cluster.hierarchy(),
             machine: (options.objective == Objective::Time).then(|| cluster.rounded()),

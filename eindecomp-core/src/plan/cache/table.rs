@@ -7,7 +7,7 @@ use std::hash::Hash;
 use serde::{Deserialize, Serialize};
 
 use super::lines::to_string;
-use crate::plan::{Certificate, Hierarchy, Layout, NodePlan, Plan, Residency, decimal};
+use crate::plan::{Certificate, Constraints, Hierarchy, Layout, NodePlan, Plan, Residency, decimal};
 
 /// Numbers that the layouts of all nodes may have together: a file of [`MAX_BYTES`](super::MAX_BYTES)
 /// that named each of them would hold no more. What is written once takes memory per node.
@@ -21,6 +21,8 @@ struct Table {
     hierarchy: Hierarchy,
     model: String,
     residency: Residency,
+    #[serde(default, skip_serializing_if = "Constraints::is_default")]
+    constraints: Constraints,
     layouts: Vec<Layout>,
     kinds: Vec<Kind>,
     /// Per node its kind.
@@ -73,6 +75,7 @@ pub(super) fn write(plan: &Plan) -> String {
         hierarchy: plan.hierarchy,
         model: plan.model.clone(),
         residency: plan.residency,
+        constraints: plan.constraints,
         layouts: layouts.1,
         kinds: kinds.1,
         nodes: nodes.chunks(ROW).map(<[usize]>::to_vec).collect(),
@@ -119,6 +122,7 @@ pub(super) fn read(text: &[u8]) -> Result<Plan, serde_json::Error> {
         hierarchy: table.hierarchy,
         model: table.model,
         residency: table.residency,
+        constraints: table.constraints,
         nodes,
         moved_bytes: table.moved_bytes,
         certificate: table.certificate,

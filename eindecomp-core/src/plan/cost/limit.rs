@@ -246,16 +246,16 @@ mod tests {
     use super::*;
     use crate::ein::Operand;
     use crate::graph::EinGraph;
-    use crate::plan::Layout;
     use crate::plan::cost::communication::{agg, join};
     use crate::plan::partition::viable;
     use crate::plan::samples::{matmul, records, transformer};
+    use crate::plan::{Constraints, Layout};
 
     const Z: NodeId = NodeId(2);
 
     fn best(graph: &BoundGraph, node: NodeId, p: u32) -> u128 {
         let cost = |d: Vec<u32>| join(graph, node, &d) + agg(graph, node, &d);
-        viable(graph, node, p)
+        viable(graph, node, p, Constraints::default())
             .unwrap()
             .into_iter()
             .map(cost)
@@ -357,7 +357,7 @@ mod tests {
             for p in [1, 2, 3, 4, 6, 8] {
                 for (node, _) in graph.ids().filter(|(_, n)| n.einsum().is_some()) {
                     let limit = vertex_limit(&graph, node, p);
-                    for d in viable(&graph, node, p).unwrap() {
+                    for d in viable(&graph, node, p, Constraints::default()).unwrap() {
                         let read = join(&graph, node, &d);
                         assert_eq!(read, literal(&graph, node, &d), "{text} {d:?}");
                         let all = d.iter().product::<u32>() == p;

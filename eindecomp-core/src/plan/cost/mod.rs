@@ -87,7 +87,7 @@ pub fn node_costs(
         }
         #[cfg(feature = "planner")]
         Objective::Time => {
-            let time = time::Time::new(graph, cluster, plan.residency);
+            let time = time::Time::new(graph, cluster, plan.residency, plan.constraints);
             time.map_err(|_| model())?.of(graph, nodes)?
         }
         #[cfg(not(feature = "planner"))]

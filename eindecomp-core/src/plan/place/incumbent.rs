@@ -7,7 +7,7 @@ use std::rc::Rc;
 use super::model::Model;
 use super::spread::{Spread, Vector};
 use super::values::{List, Tables};
-use crate::plan::search::{Budget, Solution, Unwatched, solve};
+use crate::plan::search::{Budget, Solution, Watch, solve};
 
 /// Most neighbours that a candidate agrees with before all others.
 const FIRST: usize = 4;
@@ -30,13 +30,18 @@ struct Wish {
 pub(super) struct Aligner<'a> {
     model: &'a Model,
     tables: &'a mut Tables<Spread>,
+    watch: &'a Watch<'a>,
     /// Per variable: its edges, and whether it is the need.
     around: Vec<Vec<(usize, bool)>>,
     stakes: HashMap<(usize, Vector, Vector), u64>,
 }
 
 impl<'a> Aligner<'a> {
-    pub fn new(model: &'a Model, tables: &'a mut Tables<Spread>) -> Aligner<'a> {
+    pub fn new(
+        model: &'a Model,
+        tables: &'a mut Tables<Spread>,
+        watch: &'a Watch<'a>,
+    ) -> Aligner<'a> {
         let mut around = vec![Vec::new(); model.variables.len()];
         for (at, e) in model.edges.iter().enumerate() {
             around[e.need.at()].push((at, true));
@@ -45,6 +50,7 @@ impl<'a> Aligner<'a> {
         Aligner {
             model,
             tables,
+            watch,
             around,
             stakes: HashMap::new(),
         }
@@ -54,8 +60,10 @@ impl<'a> Aligner<'a> {
     pub fn place(&mut self, vectors: &[Vector]) -> Incumbent {
         let mut spreads: Vec<Option<Spread>> = vec![None; vectors.len()];
         for (v, vector) in vectors.iter().enumerate() {
-            let wishes = self.wishes(v, vector, |u| spreads[u].as_ref());
-            spreads[v] = Some(aligned(vector, wishes.iter()));
+            spreads[v] = self.model.variables[v].fixed.clone().or_else(|| {
+                let wishes = self.wishes(v, vector, |u| spreads[u].as_ref());
+                Some(aligned(vector, wishes.iter()))
+            });
         }
         let spreads: Vec<Spread> = spreads.into_iter().flatten().collect();
         let lists = &mut self.tables.lists;
@@ -78,7 +86,7 @@ impl<'a> Aligner<'a> {
         vectors: &dyn Fn(usize) -> Vec<Vector>,
     ) -> Incumbent {
         for _ in 0..ROUNDS {
-            if best.cost <= bound {
+            if best.cost <= bound || !self.watch.goes_on() {
                 break;
             }
             let pools = (0..best.spreads.len())
@@ -110,7 +118,7 @@ impl<'a> Aligner<'a> {
         let problem = self.tables.problem(self.model, &domains);
         let Solution {
             assignment, cost, ..
-        } = solve(&problem, Budget::default(), &Unwatched);
+        } = solve(&problem, Budget::default(), self.watch);
         let chosen = domains.iter().zip(assignment);
         Incumbent {
             spreads: chosen.map(|(d, x)| d.all[x as usize].clone()).collect(),
@@ -132,8 +140,8 @@ impl<'a> Aligner<'a> {
                 pool.push(spread);
             }
         };
-        if vector.count() <= all {
-            vector.spreads().into_iter().for_each(add);
+        if self.model.variables[v].fixed.is_some() || vector.count() <= all {
+            self.model.spreads(v, vector).into_iter().for_each(add);
             return;
         }
         let wishes = self.wishes(v, vector, |u| Some(&now[u]));

@@ -18,6 +18,7 @@
 use std::cell::OnceCell;
 use std::collections::HashMap;
 
+use super::boxes::Boxes;
 use super::spread::{Grid, Level, Spread, Vector};
 use crate::ein::access::{AccessMap, AxisAccess};
 use crate::ein::einsum::Part;
@@ -277,73 +278,6 @@ impl Kind {
     }
 }
 
-/// At most one box per device.
-#[derive(Clone, Debug)]
-struct Boxes(Vec<Option<Vec<(usize, usize)>>>);
-
-impl Boxes {
-    fn of(tiles: Vec<Option<Region>>, map: impl Fn(Region) -> Region) -> Boxes {
-        Boxes(tiles.into_iter().map(|t| t.map(|t| map(t).0)).collect())
-    }
-
-    /// Elements that enter a server, which `have` holds on none of its devices.
-    fn entering(&self, have: &Boxes, on: Hierarchy) -> u128 {
-        let of = |boxes: &Boxes, server: u32| -> Vec<Region> {
-            let all = boxes
-                .0
-                .iter()
-                .zip(0u32..)
-                .filter(|(_, d)| on.server(*d) == server);
-            let mut all: Vec<Region> = all.filter_map(|(b, _)| Some(Region(b.clone()?))).collect();
-            all.sort();
-            all.dedup();
-            all
-        };
-        let entering = |server| {
-            let (mut held, mut entering) = (of(have, server), 0u128);
-            for need in of(self, server) {
-                let mut rest = vec![need.clone()];
-                for h in &held {
-                    rest = rest.iter().flat_map(|r| r.subtract(h)).collect();
-                }
-                entering += rest.iter().map(|r| r.volume() as u128).sum::<u128>();
-                held.push(need);
-            }
-            entering
-        };
-        (0..on.servers).map(entering).sum()
-    }
-
-    /// Elements of a part of partial results whose owner in `have` is on another server.
-    fn sent(&self, have: &Boxes, part: &Part, on: Hierarchy) -> u128 {
-        let boxes = |b: &Boxes| -> Vec<(u32, Region)> {
-            let all = (0u32..).zip(&b.0);
-            all.filter_map(|(d, b)| Some((on.server(d), Region(b.clone()?))))
-                .collect()
-        };
-        let (made, owned) = (boxes(self), boxes(have));
-        let pairs = made.iter().flat_map(|m| owned.iter().map(move |o| (m, o)));
-        let far = pairs.filter(|(m, o)| m.0 != o.0);
-        let common = far.filter_map(|(m, o)| m.1.intersect(&o.1));
-        common.map(|r| part.region(&r).volume() as u128).sum()
-    }
-
-    /// Elements of a part that both have on the same device.
-    fn common(&self, other: &Boxes, part: &Part) -> u128 {
-        let mut all = 0u128;
-        for (a, b) in self.0.iter().zip(&other.0) {
-            let (Some(a), Some(b)) = (a, b) else { continue };
-            let mut elements = 1u128;
-            for ((a, b), &carried) in a.iter().zip(b).zip(&part.axes) {
-                let common = a.1.min(b.1).saturating_sub(a.0.max(b.0));
-                elements *= if carried { common } else { common.min(1) } as u128;
-            }
-            all += elements;
-        }
-        all
-    }
-}
-
 /// Sums over the tiles of a group of axes, in elements of a part.
 #[derive(Clone, Copy, Debug)]
 struct Count {
@@ -522,7 +456,8 @@ mod tests {
     use super::super::spread::{joins, owners, replicas};
     use super::*;
     use crate::ein::{DType, LabelId};
-    use crate::plan::partition::Room;
+    use crate::plan::Constraints;
+    use crate::plan::room::Room;
 
     fn kind(access: Vec<AxisAccess>, extents: &[usize], shape: &[usize]) -> Kind {
         Kind {
@@ -613,9 +548,13 @@ mod tests {
                 true => Hierarchy { servers, per_server: devices / servers, weight: 5 },
                 false => devices.into(),
             };
-            let all = joins(on, &Room::of(&extents)).unwrap();
+            let all = {
+                let room = Room::of_tensor(&extents, Constraints::default());
+                let of = room.blocks(devices, Constraints::default()).unwrap();
+                joins(on, &room, of)
+            };
             let need = pick(&pick(&all, dice[0]).spreads(), dice[1]).seen(&kind.seen());
-            let own = owners(on, &kind.shape);
+            let own = owners(on, &kind.shape, Constraints::default());
             let all = if repeats { replicas(on, &kind.shape, &own) } else { own };
             let have = pick(&pick(&all, dice[2]).spreads(), dice[3]);
             let cost = kind.exact(std::slice::from_ref(&need), std::slice::from_ref(&have), on);

@@ -7,10 +7,12 @@
 //! 3. *Close*: min-marginals of 1 discard every vector that no better placement has; what is left
 //!    is searched with all its axes, if that is little enough, else with those that agree.
 //!
-//! Files: `spread` (vectors and assignments of device axes), `kind` (what an edge costs), `model`
+//! Files: `spread` (vectors and assignments of device axes), `kind` and
+//! `boxes` (what an edge costs), `model`
 //! (variables and edges of a graph), `values` (lists of values and the problems over them),
 //! `incumbent` (axes that agree), `usage` (memory), `evaluate` (what placements move).
 
+mod boxes;
 mod evaluate;
 mod incumbent;
 mod kind;
@@ -24,14 +26,14 @@ use std::rc::Rc;
 use crate::graph::BoundGraph;
 use crate::plan::planner::{Algorithm, PlanError};
 use crate::plan::search::{
-    Budget, Marginals, Unwatched, VarId, exhaustive, linearized, marginals, solve,
+    Budget, Marginals, VarId, Watch, exhaustive, linearized, marginals, solve,
 };
-use crate::plan::{Hierarchy, NodePlan, Residency};
+use crate::plan::{Hierarchy, NodePlan};
 
 pub(crate) use evaluate::Evaluator;
 use incumbent::{Aligner, Incumbent};
-pub(crate) use model::Keep;
 use model::Model;
+pub(crate) use model::{Keep, Rules};
 use spread::{Spread, Vector};
 use usage::Usage;
 use values::{List, Tables};
@@ -63,7 +65,8 @@ pub(crate) struct Placed {
 }
 
 /// A placement problem, with what was computed for it so far.
-pub(crate) struct Search {
+pub(crate) struct Search<'a> {
+    watch: &'a Watch<'a>,
     model: Model,
     vectors: Tables<Vector>,
     spreads: Tables<Spread>,
@@ -71,7 +74,7 @@ pub(crate) struct Search {
 
 type Domains = Vec<Rc<List<Vector>>>;
 
-impl Search {
+impl<'a> Search<'a> {
     /// Of a graph.
     ///
     /// # Errors
@@ -79,13 +82,20 @@ impl Search {
     pub fn new(
         graph: &BoundGraph,
         on: Hierarchy,
-        residency: Residency,
-    ) -> Result<Search, PlanError> {
+        rules: Rules<'_>,
+        watch: &'a Watch<'a>,
+    ) -> Result<Search<'a>, PlanError> {
         Ok(Search {
-            model: Model::build(graph, on, residency)?,
+            watch,
+            model: Model::build(graph, on, rules)?,
             vectors: Tables::default(),
             spreads: Tables::default(),
         })
+    }
+
+    /// Is there to be a further search?
+    pub fn goes_on(&self) -> bool {
+        self.watch.goes_on()
     }
 
     /// The cheapest placement.
@@ -107,6 +117,12 @@ impl Search {
         some.then(|| self.exact(&domains, false))
     }
 
+    /// A good placement: what is left between it and the bound is not searched.
+    pub fn place(&mut self) -> Placed {
+        let domains = self.model.domains();
+        self.exact(&domains, false)
+    }
+
     /// A good placement that uses at most `bytes` of all devices' memory together when any kernel
     /// runs, as far as vectors tell ([`Usage`]); `None` if none was found.
     pub fn within(&mut self, graph: &BoundGraph, bytes: u64) -> Option<Placed> {
@@ -120,12 +136,12 @@ impl Search {
             let positions = at.map_or(all.clone(), |at| at as u32..at as u32 + 1);
             problem.add_usage(variable, positions, bytes);
         }
-        let found = solve(&problem, Budget::default(), &Unwatched);
+        let found = solve(&problem, Budget::default(), self.watch);
         if !found.is_feasible() {
             return None;
         }
         let vectors = chosen(&domains, &found.assignment);
-        let mut aligner = Aligner::new(&self.model, &mut self.spreads);
+        let mut aligner = Aligner::new(&self.model, &mut self.spreads, self.watch);
         let best = aligner.place(&vectors);
         let best = aligner.improve(best, found.bound, ALL, &|_| Vec::new());
         Some(self.placed(best, found.bound, found.bound))
@@ -138,9 +154,9 @@ impl Search {
 
     fn exact(&mut self, domains: &Domains, close: bool) -> Placed {
         let problem = self.vectors.problem(&self.model, domains);
-        let found = solve(&problem, Budget::default(), &Unwatched);
+        let found = solve(&problem, Budget::default(), self.watch);
         let vectors = chosen(domains, &found.assignment);
-        let mut aligner = Aligner::new(&self.model, &mut self.spreads);
+        let mut aligner = Aligner::new(&self.model, &mut self.spreads, self.watch);
         let mut best = aligner.place(&vectors);
         // ties alone are not worth a further search
         let bytes = self.model.bytes(found.bound);
@@ -148,8 +164,8 @@ impl Search {
         best = aligner.improve(best, good, 1, &|_| Vec::new());
         best = aligner.improve(best, good, ALL, &|_| Vec::new());
         let mut bound = found.bound;
-        if close && best.cost > good {
-            let marginals = marginals(&problem, Budget::default(), &Unwatched);
+        if close && best.cost > good && self.watch.goes_on() {
+            let marginals = marginals(&problem, Budget::default(), self.watch);
             best = aligner.improve(best, good, 1, &|v| tried(&marginals, domains, v));
             let open = survivors(&marginals, domains, best.cost);
             if best.cost > good && spreads(&open) <= VALUES {
@@ -165,8 +181,10 @@ impl Search {
     fn closed(&mut self, open: &[Vec<Vector>], best: Incumbent) -> (Incumbent, u128) {
         let lists = &mut self.spreads.lists;
         let domains: Vec<Rc<List<Spread>>> = (open.iter().zip(&best.spreads))
-            .map(|(vectors, own)| {
-                let mut all: Vec<Spread> = vectors.iter().flat_map(Vector::spreads).collect();
+            .enumerate()
+            .map(|(v, (vectors, own))| {
+                let spreads = |vector| self.model.spreads(v, vector);
+                let mut all: Vec<Spread> = vectors.iter().flat_map(spreads).collect();
                 if !all.contains(own) {
                     all.push(own.clone());
                 }
@@ -174,7 +192,7 @@ impl Search {
             })
             .collect();
         let problem = self.spreads.problem(&self.model, &domains);
-        let found = solve(&problem, CLOSE, &Unwatched);
+        let found = solve(&problem, CLOSE, self.watch);
         let bound = found.bound.min(best.cost);
         if found.cost >= best.cost {
             return (best, bound);
@@ -191,7 +209,7 @@ impl Search {
         let problem = self.vectors.problem(&self.model, domains);
         let found = linearized::solve(&problem);
         let vectors = chosen(domains, &found.assignment);
-        let mut aligner = Aligner::new(&self.model, &mut self.spreads);
+        let mut aligner = Aligner::new(&self.model, &mut self.spreads, self.watch);
         let best = aligner.place(&vectors);
         let best = aligner.improve(best, found.bound, ALL, &|_| Vec::new());
         self.placed(best, found.bound, found.bound)
@@ -201,7 +219,11 @@ impl Search {
         let lists = &mut self.spreads.lists;
         let domains: Vec<Rc<List<Spread>>> = domains
             .iter()
-            .map(|d| lists.intern(d.all.iter().flat_map(Vector::spreads).collect()))
+            .enumerate()
+            .map(|(v, d)| {
+                let spreads = |vector| self.model.spreads(v, vector);
+                lists.intern(d.all.iter().flat_map(spreads).collect())
+            })
             .collect();
         let problem = self.spreads.problem(&self.model, &domains);
         let found = exhaustive::solve(&problem, EXHAUSTIVE)

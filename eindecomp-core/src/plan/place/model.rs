@@ -1,6 +1,6 @@
 //! The labelling problem of `placed`: which variables there are, and what each pair costs.
 //!
-//! * `J_v`: how a vertex's join is cut (one tuple per device);
+//! * `J_v`: how a vertex's join is cut (one block per device, of one tuple or so many as are asked for);
 //! * `O_T`: how a tensor's single copy is cut, unless the join's own tiles are one already:
 //!   then moving a tile away from where it is made never pays (what a reader lacks beyond the
 //!   maker's tile is at most what it lacks beyond the owner's and the owner's beyond the maker's);
@@ -14,16 +14,17 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 use super::kind::{Kind, saturate};
-use super::spread::{Spread, Vector, joins, owners, replicas};
+use super::spread::{Spread, Vector, joins, owner, owners, replicas};
 use super::values::{List, Lists};
 use crate::ein::access::{AccessMap, AxisAccess};
 use crate::ein::einsum::Part;
 use crate::ein::{DType, EinSum, LabelId};
-use crate::graph::{BoundGraph, Node, NodeId, Op, Role};
-use crate::plan::partition::{Room, no_room};
+use crate::graph::{BoundGraph, Node, NodeId, Op, Pin, Role};
+use crate::plan::partition::{no_label, no_room};
 use crate::plan::planner::PlanError;
+use crate::plan::room::{Blocks, Room};
 use crate::plan::search::VarId;
-use crate::plan::{Hierarchy, NodePlan, Residency};
+use crate::plan::{Constraints, Hierarchy, NodePlan, PlanOptions, Residency};
 
 /// A predicate that keeps some partition vectors of a join; where it keeps none, all stay.
 pub(crate) type Keep<'a> = &'a dyn Fn(NodeId, &[u32]) -> bool;
@@ -39,6 +40,8 @@ pub(super) struct Variable {
     pub domain: Rc<List<Vector>>,
     /// Per vector: what breaks ties.
     pub ties: Rc<Vec<u64>>,
+    /// What a pin leaves.
+    pub fixed: Option<Spread>,
 }
 
 /// Where a tensor is found: a variable, and how its space cuts the tensor.
@@ -69,8 +72,37 @@ pub(super) struct Seen {
 #[derive(Default)]
 struct Entry {
     join: Option<VarId>,
+    /// How a block of the join is cut, if it is.
+    cut: Option<Cut>,
     /// `None` for weights that each device keeps.
     owner: Option<Source>,
+}
+
+/// How the blocks of a join are cut in calls.
+struct Cut {
+    room: Room,
+    of: Blocks,
+    /// Number of labels of the output.
+    outputs: usize,
+}
+
+/// What a model depends on beside its graph and its devices.
+#[derive(Clone, Copy)]
+pub(crate) struct Rules<'a> {
+    pub residency: Residency,
+    pub constraints: Constraints,
+    /// The vectors of all joins, if these are decided.
+    pub vectors: Option<&'a [Option<Vec<u32>>]>,
+}
+
+impl<'a> From<&PlanOptions> for Rules<'a> {
+    fn from(options: &PlanOptions) -> Rules<'a> {
+        Rules {
+            residency: options.residency,
+            constraints: options.constraints,
+            vectors: None,
+        }
+    }
 }
 
 /// The variables and edges of a graph, and how assignments are read.
@@ -92,14 +124,10 @@ impl Model {
     ///
     /// # Errors
     /// Pins that cannot be kept.
-    pub fn build(
-        graph: &BoundGraph,
-        on: Hierarchy,
-        residency: Residency,
-    ) -> Result<Model, PlanError> {
+    pub fn build(graph: &BoundGraph, on: Hierarchy, rules: Rules<'_>) -> Result<Model, PlanError> {
         let mut build = Build {
             graph,
-            residency,
+            rules,
             readers: readers(graph),
             numbers: HashMap::new(),
             joins: HashMap::new(),
@@ -121,7 +149,7 @@ impl Model {
         };
         for (id, node) in graph.ids() {
             let (entry, source) = match &node.op {
-                Op::Input(role) => build.input(id, *role),
+                Op::Input(role) => build.input(id, node, *role)?,
                 Op::EinSum(e) => build.vertex(id, node, e)?,
             };
             build.model.entries.push(entry);
@@ -154,6 +182,14 @@ impl Model {
         (domains, some)
     }
 
+    /// Every assignment of axes to a vector of a variable that its pin leaves.
+    pub fn spreads(&self, v: usize, vector: &Vector) -> Vec<Spread> {
+        match &self.variables[v].fixed {
+            Some(fixed) => vec![fixed.clone()],
+            None => vector.spreads(),
+        }
+    }
+
     /// What a value of a variable adds to the cost.
     pub fn tie(&self, v: VarId, vector: &Vector) -> u64 {
         let variable = &self.variables[v.at()];
@@ -161,6 +197,12 @@ impl Model {
             .domain
             .at(vector)
             .map_or(0, |at| variable.ties[at] / self.shrink)
+    }
+
+    /// In how many calls a block of a vertex is cut.
+    pub fn calls(&self, vertex: NodeId) -> u64 {
+        let cut = self.entries[vertex.at()].cut.as_ref();
+        cut.map_or(1, |c| c.of.calls.into())
     }
 
     /// Is it a weight that each device keeps as it reads it?
@@ -182,13 +224,31 @@ impl Model {
                 None => spread.layout(),
             }
         };
+        let join = |e: &Entry, j: VarId| {
+            let blocks = assignment[j.at()].layout();
+            match &e.cut {
+                Some(cut) => blocks.cut(&cut.room.calls(cut.of, &blocks.parts, cut.outputs)),
+                None => blocks,
+            }
+        };
         let entry = |e: &Entry| NodePlan {
-            join: e.join.map(|j| assignment[j.at()].layout()),
+            join: e.join.map(|j| join(e, j)),
             owner: e.owner.as_ref().map(owner),
             cost: 0,
         };
         self.entries.iter().map(entry).collect()
     }
+}
+
+/// A pin, the parts that it asks for, and the devices.
+type OwnerPin<'a> = (&'a Pin, &'a [u32], Option<&'a [u32]>);
+
+/// The pin of a tensor's owner.
+fn owner_pin(node: &Node) -> Option<OwnerPin<'_>> {
+    node.pins.iter().find_map(|pin| match pin {
+        Pin::Owner { parts, devices } => Some((pin, &parts[..], devices.as_deref())),
+        _ => None,
+    })
 }
 
 /// Number of distinct reads of each tensor: an operand that one vertex reads twice in the same way
@@ -249,12 +309,15 @@ pub(super) fn element(dtype: DType, rank: usize) -> Vec<Part> {
 /// What decides the ties of a join: its vectors, extents, and what it reads of kept weights.
 type TieKey = (usize, Vec<usize>, Vec<(AccessMap, Vec<usize>, DType)>);
 
+/// The blocks that a room has, and their vectors.
+type Joins = (Blocks, Rc<List<Vector>>);
+
 struct Build<'a> {
     graph: &'a BoundGraph,
-    residency: Residency,
+    rules: Rules<'a>,
     readers: Vec<usize>,
     numbers: HashMap<(Kind, Cuts), usize>,
-    joins: HashMap<Room, Option<Rc<List<Vector>>>>,
+    joins: HashMap<Room, Option<Joins>>,
     owners: HashMap<Vec<usize>, Rc<List<Vector>>>,
     replicas: HashMap<(usize, Vec<usize>), Rc<List<Vector>>>,
     ties: HashMap<TieKey, Rc<Vec<u64>>>,
@@ -272,7 +335,12 @@ impl Build<'_> {
         ties: Rc<Vec<u64>>,
     ) -> VarId {
         let ties = self.equal.entry(ties.to_vec()).or_insert(ties).clone();
-        self.model.variables.push(Variable { join, domain, ties });
+        self.model.variables.push(Variable {
+            join,
+            domain,
+            ties,
+            fixed: None,
+        });
         VarId(self.model.variables.len() as u32 - 1)
     }
 
@@ -295,16 +363,22 @@ impl Build<'_> {
         });
     }
 
-    fn input(&mut self, id: NodeId, role: Role) -> (Entry, Option<Source>) {
-        if role == Role::Weight && self.residency != Residency::Sharded {
-            return (Entry::default(), None);
+    fn input(
+        &mut self,
+        id: NodeId,
+        node: &Node,
+        role: Role,
+    ) -> Result<(Entry, Option<Source>), PlanError> {
+        let kept = role == Role::Weight && self.rules.residency != Residency::Sharded;
+        if kept && owner_pin(node).is_none() {
+            return Ok((Entry::default(), None));
         }
-        let owner = self.owner(id);
+        let owner = self.owner(id, node)?;
         let entry = Entry {
-            join: None,
             owner: Some(owner.clone()),
+            ..Entry::default()
         };
-        (entry, Some(self.share(id, owner)))
+        Ok((entry, Some(self.share(id, owner))))
     }
 
     fn vertex(
@@ -314,7 +388,12 @@ impl Build<'_> {
         e: &EinSum,
     ) -> Result<(Entry, Option<Source>), PlanError> {
         let extents = self.graph.label_extents(id).to_vec();
-        let domain = self.domain(node, e, &extents)?;
+        let (room, of, domain) = self.domain(id, node, e, &extents)?;
+        let cut = (of.calls > 1).then(|| Cut {
+            room,
+            of,
+            outputs: e.out.iter().map(Vec::len).sum(),
+        });
         let (mut kept, mut fetched) = (Vec::new(), Vec::new());
         for (tensor, access) in reads(e) {
             let (shape, dtype) = (self.graph.shape(tensor), self.graph.node(tensor).dtype);
@@ -338,18 +417,21 @@ impl Build<'_> {
             self.edge(join, &source, kind);
         }
         let shape = self.graph.shape(id);
-        if let Some(cuts) = own_tiles(e, &domain, &extents, shape) {
+        if owner_pin(node).is_none()
+            && let Some(cuts) = own_tiles(e, &domain, &extents, shape)
+        {
             let own = Source {
                 variable: join,
                 cuts: Some(Rc::new(cuts)),
             };
             let entry = Entry {
                 join: Some(join),
+                cut,
                 owner: Some(own.clone()),
             };
             return Ok((entry, Some(self.share(id, own))));
         }
-        let owner = self.owner(id);
+        let owner = self.owner(id, node)?;
         let kind = Kind {
             access: makes(e, &extents),
             extents,
@@ -360,6 +442,7 @@ impl Build<'_> {
         self.edge(join, &owner, kind);
         let entry = Entry {
             join: Some(join),
+            cut,
             owner: Some(owner.clone()),
         };
         Ok((entry, Some(self.share(id, owner))))
@@ -367,19 +450,26 @@ impl Build<'_> {
 
     fn domain(
         &mut self,
+        id: NodeId,
         node: &Node,
         e: &EinSum,
         extents: &[usize],
-    ) -> Result<Rc<List<Vector>>, PlanError> {
-        let on = self.model.on;
-        let room = Room::of_vertex(node, e, extents, on.devices())?;
+    ) -> Result<(Room, Blocks, Rc<List<Vector>>), PlanError> {
+        let (on, constraints) = (self.model.on, self.rules.constraints);
+        let room = Room::of_vertex(node, e, extents, on.devices(), constraints);
+        let mut room = room.map_err(|label| no_label(node, label))?;
+        if let Some(Some(vector)) = self.rules.vectors.map(|all| &all[id.at()]) {
+            room.exact = vector.iter().map(|&d| Some(d)).collect();
+        }
         let lists = &mut self.model.vectors;
-        let all = self.joins.entry(room).or_insert_with_key(|room| {
-            let all = joins(on, room).filter(|all| !all.is_empty());
-            all.map(|all| lists.intern(all))
+        let all = self.joins.entry(room.clone()).or_insert_with_key(|room| {
+            let of = room.blocks(on.devices(), constraints)?;
+            Some((of, lists.intern(joins(on, room, of))))
         });
-        let all = all.clone();
-        all.ok_or_else(|| no_room(node, e, extents, on.devices()))
+        match all.clone() {
+            Some((of, all)) => Ok((room, of, all)),
+            None => Err(no_room(node, e, extents, on.devices(), constraints)),
+        }
     }
 
     fn join_ties(
@@ -412,17 +502,45 @@ impl Build<'_> {
     }
 
     /// A variable for the owner of a tensor.
-    fn owner(&mut self, id: NodeId) -> Source {
+    ///
+    /// # Errors
+    /// A pin that no layout by device axes keeps.
+    fn owner(&mut self, id: NodeId, node: &Node) -> Result<Source, PlanError> {
         let (shape, on) = (self.graph.shape(id), self.model.on);
+        let constraints = self.rules.constraints;
         let lists = &mut self.model.vectors;
-        let make = |shape: &Vec<usize>| lists.intern(owners(on, shape));
-        let domain = self.owners.entry(shape.to_vec()).or_insert_with_key(make);
-        let domain = domain.clone();
+        let mut fixed = None;
+        let domain = match owner_pin(node) {
+            Some((pin, parts, devices)) => {
+                let room = Room::of_tensor(shape, constraints);
+                let large = parts.iter().zip(&room.most).all(|(d, most)| d <= most);
+                let vector = owner(on, parts).filter(|_| large && parts.len() == shape.len());
+                let misfit = || PlanError::PinOwner {
+                    tensor: node.name.clone(),
+                    devices: on.devices(),
+                    shape: shape.to_vec(),
+                    pin: pin.to_string(),
+                    constraints,
+                };
+                let vector = vector.ok_or_else(misfit)?;
+                if let Some(devices) = devices {
+                    fixed = Some(vector.on(devices).ok_or_else(misfit)?);
+                }
+                lists.intern(vec![vector])
+            }
+            None => {
+                let make = |shape: &Vec<usize>| lists.intern(owners(on, shape, constraints));
+                let known = self.owners.entry(shape.to_vec());
+                known.or_insert_with_key(make).clone()
+            }
+        };
         let ties = Rc::new(excess(&domain.all, shape, on.devices()));
-        Source {
-            variable: self.variable(None, domain, ties),
+        let variable = self.variable(None, domain, ties);
+        self.model.variables[variable.at()].fixed = fixed;
+        Ok(Source {
+            variable,
             cuts: None,
-        }
+        })
     }
 
     /// The owners of a state get its last version at the end of a run.

@@ -7,9 +7,9 @@
 //! axes that split it, the first one slowest. Axes given to no label are released: tiles repeat
 //! over them, or stay at digit 0.
 
-use crate::plan::Hierarchy;
 use crate::plan::layout::{Layout, Region, tile_range};
-use crate::plan::partition::Room;
+use crate::plan::room::{Blocks, Room};
+use crate::plan::{Constraints, Hierarchy};
 
 /// The first devices of a cluster: whole servers, or a part of one if there are no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -99,6 +99,15 @@ fn primes(mut n: u32) -> Vec<u32> {
 }
 
 impl Vector {
+    /// One device of the grid for each tile.
+    fn over(grid: Grid, parts: &[u32]) -> Vector {
+        Vector {
+            parts: parts.to_vec(),
+            grid,
+            repeats: false,
+        }
+    }
+
     /// Number of different tiles.
     pub fn tiles(&self) -> u32 {
         self.parts.iter().product()
@@ -204,6 +213,35 @@ impl Vector {
         total
     }
 
+    /// The spread that puts the tiles, row-major, on these devices, if there is one.
+    pub fn on(&self, devices: &[u32]) -> Option<Spread> {
+        let radices = self.grid.radices();
+        let mut steps = vec![1u32; radices.len()];
+        for a in (1..radices.len()).rev() {
+            steps[a - 1] = steps[a] * radices[a];
+        }
+        let numbers = Layout {
+            parts: self.parts.clone(),
+            devices: Vec::new(),
+        };
+        let mut axes = vec![Vec::new(); self.parts.len()];
+        for (label, axes) in axes.iter_mut().enumerate() {
+            let (mut key, mut left) = (vec![0; self.parts.len()], self.parts[label]);
+            key[label] = 1;
+            // the tiles one step of an axis away from the first one, fastest axis first
+            while left > 1 {
+                let step = *devices.get(numbers.number(&key))?;
+                let a = steps.iter().position(|s| *s == step)?;
+                left = (left.is_multiple_of(radices[a])).then(|| left / radices[a])?;
+                key[label] *= radices[a];
+                axes.insert(0, a as u8);
+            }
+        }
+        let vector = self.clone();
+        let spread = Spread { vector, axes };
+        (spread.layout().devices == devices).then_some(spread)
+    }
+
     /// The spread that fulfils as many wishes as it can, the first ones first: that a label's
     /// slowest axes be these. What is left takes the first free axes.
     pub fn aligned(&self, wishes: &[(usize, &[u8])]) -> Spread {
@@ -307,18 +345,23 @@ impl Spread {
     }
 }
 
-/// Vectors of a join with as many tuples as fit, one per device; `None` if the pins fit none.
-pub(super) fn joins(on: Hierarchy, room: &Room) -> Option<Vec<Vector>> {
-    let tuples = room.tuples(on.devices())?;
-    Some(vectors(room, tuples, Grid::first(tuples, on), false))
+/// Vectors of a join's blocks, one per device.
+pub(super) fn joins(on: Hierarchy, room: &Room, of: Blocks) -> Vec<Vector> {
+    let mut out = Vec::new();
+    room.each_block(of, &mut |d| {
+        out.push(Vector::over(Grid::first(of.count, on), d));
+        true
+    });
+    out
 }
 
 /// Balanced vectors of a tensor's single copy: over as many devices as fit, and, where not all
 /// axes fit, those that leave as few axes as possible at digit 0.
-pub(super) fn owners(on: Hierarchy, shape: &[usize]) -> Vec<Vector> {
-    let (room, devices) = (Room::of(shape), on.devices());
+pub(super) fn owners(on: Hierarchy, shape: &[usize], constraints: Constraints) -> Vec<Vector> {
+    let (room, devices) = (Room::of_tensor(shape, constraints), on.devices());
     let grid = Grid::first(devices, on);
-    let mut out = joins(on, &room).unwrap_or_default();
+    let tiles = room.tuples(devices).unwrap_or(1);
+    let mut out = vectors(&room, tiles, Grid::first(tiles, on), false);
     if out.first().is_none_or(|v| v.grid != grid) {
         let all = primes(devices).len();
         let released = |released: usize| {
@@ -332,10 +375,24 @@ pub(super) fn owners(on: Hierarchy, shape: &[usize]) -> Vec<Vector> {
     out
 }
 
+/// The vector of an owner that is pinned to these parts, if so many tiles can be the devices' tiles.
+pub(super) fn owner(on: Hierarchy, parts: &[u32]) -> Option<Vector> {
+    let tiles = parts.iter().try_fold(1u32, |n, &d| n.checked_mul(d))?;
+    if !(1..=on.devices()).contains(&tiles) {
+        return None;
+    }
+    let devices = match on.devices().is_multiple_of(tiles) {
+        true => on.devices(),
+        false => tiles,
+    };
+    Some(Vector::over(Grid::first(devices, on), parts))
+}
+
 /// What replicas of a tensor may be: its tiles with any subset of the axes released, or the
 /// owner's tiles alone.
 pub(super) fn replicas(on: Hierarchy, shape: &[usize], owners: &[Vector]) -> Vec<Vector> {
-    let (room, devices) = (Room::of(shape), on.devices());
+    // what a device holds beside its own may be cut as finely as any owner
+    let (room, devices) = (Room::of_tensor(shape, Constraints::default()), on.devices());
     let grid = Grid::first(devices, on);
     let repeated = divisors(devices).rev();
     let mut out: Vec<Vector> = repeated
@@ -354,9 +411,8 @@ fn vectors(room: &Room, tiles: u32, grid: Grid, repeats: bool) -> Vec<Vector> {
     let mut out = Vec::new();
     room.vectors(tiles, &mut |d| {
         out.push(Vector {
-            parts: d.to_vec(),
-            grid,
             repeats,
+            ..Vector::over(grid, d)
         });
         true
     });
@@ -367,14 +423,28 @@ fn vectors(room: &Room, tiles: u32, grid: Grid, repeats: bool) -> Vec<Vector> {
 mod tests {
     use super::*;
 
+    fn room(shape: &[usize]) -> Room {
+        Room::of_tensor(shape, Constraints::default())
+    }
+
+    fn owned(devices: u32, shape: &[usize]) -> Vec<Vector> {
+        owners(devices.into(), shape, Constraints::default())
+    }
+
+    fn joined(on: Hierarchy, room: &Room) -> Option<Vec<Vector>> {
+        let of = room.blocks(on.devices(), Constraints::default())?;
+        Some(joins(on, room, of))
+    }
+
     #[test]
     fn every_layout_has_one_tile_per_device() {
         for devices in 1..=12 {
-            for vector in joins(devices.into(), &Room::of(&[16, 13, 2])).unwrap() {
+            for vector in joined(devices.into(), &room(&[16, 13, 2])).unwrap() {
                 let all = vector.spreads();
                 assert_eq!(all.len() as u64, vector.count(), "{vector:?}");
                 for spread in all {
                     let mut used = spread.layout().devices;
+                    assert_eq!(vector.on(&used), Some(spread));
                     used.sort();
                     assert_eq!(used, (0..devices).collect::<Vec<_>>());
                 }
@@ -384,7 +454,7 @@ mod tests {
 
     #[test]
     fn replicas_release_axes() {
-        let all = replicas(4.into(), &[4, 4], &owners(4.into(), &[4, 4]));
+        let all = replicas(4.into(), &[4, 4], &owned(4, &[4, 4]));
         let parts: Vec<&[u32]> = all.iter().map(|v| &v.parts[..]).collect();
         let expected: [&[u32]; 6] = [&[1, 4], &[2, 2], &[4, 1], &[1, 2], &[2, 1], &[1, 1]];
         assert_eq!(parts, expected);
@@ -394,12 +464,12 @@ mod tests {
 
     #[test]
     fn small_extents_use_as_many_devices_as_fit() {
-        let tuples = |devices, shape: &[usize]| Room::of(shape).tuples(devices);
+        let tuples = |devices, shape: &[usize]| room(shape).tuples(devices);
         assert_eq!(tuples(7, &[2, 4]), Some(6));
         assert_eq!(tuples(8, &[3]), Some(3));
         assert_eq!(tuples(8, &[]), Some(1));
         assert_eq!(tuples(5, &[0, 9]), Some(5));
-        let owners = owners(8.into(), &[3]);
+        let owners = owned(8, &[3]);
         let parts: Vec<(u32, u32)> = owners
             .iter()
             .map(|v| (v.parts[0], v.grid.devices()))
@@ -414,7 +484,7 @@ mod tests {
             exact: vec![Some(n), None],
         };
         let parts = |p, n| {
-            let all = joins(Hierarchy::flat(p), &room(n))?;
+            let all = joined(Hierarchy::flat(p), &room(n))?;
             Some(all.into_iter().map(|v| v.parts).collect::<Vec<_>>())
         };
         assert_eq!(parts(8, 4), Some(vec![vec![4, 2]]));
@@ -438,7 +508,7 @@ mod tests {
         assert_eq!(Grid::first(8, on).radices(), [2, 2, 2]);
         // six devices do not fill two servers
         assert_eq!(Grid::first(6, on).axes(Level::Server), 0);
-        for vector in joins(on, &Room::of(&[24, 24])).unwrap() {
+        for vector in joined(on, &room(&[24, 24])).unwrap() {
             assert_eq!(vector.spreads().len() as u64, vector.count(), "{vector:?}");
             for spread in vector.spreads().iter().filter(|s| s.axes[0] == [0]) {
                 let first = spread.keys().into_iter().flatten().map(|k| k[0]);

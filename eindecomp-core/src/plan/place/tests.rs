@@ -2,6 +2,8 @@ use super::*;
 use crate::ein::Agg;
 use crate::graph::Pin;
 use crate::plan::samples::{Sample, ffn, matmul, records, transformer};
+use crate::plan::search::Unwatched;
+use crate::plan::{PlanOptions, Residency};
 use crate::task::exchange::moved_bytes;
 
 fn solve(
@@ -10,7 +12,12 @@ fn solve(
     residency: Residency,
     algorithm: Algorithm,
 ) -> Result<Placed, PlanError> {
-    Search::new(graph, devices.into(), residency)?.solve(algorithm)
+    let options = PlanOptions {
+        residency,
+        ..PlanOptions::default()
+    };
+    let watch = Watch::new(&Unwatched);
+    Search::new(graph, devices.into(), (&options).into(), &watch)?.solve(algorithm)
 }
 
 fn exact(graph: &BoundGraph, devices: u32, residency: Residency) -> Placed {

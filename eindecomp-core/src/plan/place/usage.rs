@@ -93,7 +93,9 @@ fn join(
         once: element(e.dtype, shape.len()),
         folded: e.parts(),
     };
-    add(&mut join.here, &result, domain, 1);
+    // of several calls per device one runs
+    let calls = model.calls(node);
+    add(&mut join.here, &result, domain, calls);
     for (tensor, access) in reads(e) {
         let shape = graph.shape(tensor);
         let kind = Kind {
@@ -106,7 +108,7 @@ fn join(
         match model.is_kept(tensor) {
             // several readers may share their boxes
             true => add(&mut join.kept, &kind, domain, readers(graph, tensor)),
-            false => add(&mut join.here, &kind, domain, 1),
+            false => add(&mut join.here, &kind, domain, calls),
         }
     }
     join

@@ -32,6 +32,7 @@ pub use dual::Dual;
 pub use exact::Budget;
 pub use marginals::{Marginals, marginals};
 pub use problem::{Edge, INFEASIBLE, PairTable, Problem, VarId};
+pub(crate) use progress::Watch;
 pub use progress::{Progress, Status, Unwatched};
 
 /// What a search found.

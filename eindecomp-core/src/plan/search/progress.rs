@@ -1,5 +1,7 @@
 //! Watching a search, and ending it early.
 
+use std::cell::Cell;
+
 /// Where a search is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Status {
@@ -16,6 +18,43 @@ pub struct Status {
 pub trait Progress {
     /// Called again and again; after `false` the search ends soon, with the best it has.
     fn keep_going(&self, status: &Status) -> bool;
+}
+
+/// Asks another one, until that says no: from then on every search of a plan ends at once.
+pub(crate) struct Watch<'a> {
+    progress: &'a dyn Progress,
+    stopped: Cell<bool>,
+}
+
+impl<'a> Watch<'a> {
+    pub fn new(progress: &'a dyn Progress) -> Watch<'a> {
+        Watch {
+            progress,
+            stopped: Cell::new(false),
+        }
+    }
+
+    /// Did it say no?
+    pub fn has_stopped(&self) -> bool {
+        self.stopped.get()
+    }
+
+    /// Asks between two searches.
+    pub fn goes_on(&self) -> bool {
+        self.keep_going(&Status {
+            work: 0,
+            best: None,
+            bound: 0,
+        })
+    }
+}
+
+impl Progress for Watch<'_> {
+    fn keep_going(&self, status: &Status) -> bool {
+        let stops = self.stopped.get() || !self.progress.keep_going(status);
+        self.stopped.set(stops);
+        !stops
+    }
 }
 
 /// Never ends a search.

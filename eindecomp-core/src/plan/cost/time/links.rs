@@ -73,7 +73,7 @@ impl Time {
 
     /// No way of moving so many bytes takes less: all ports at once, and all memory.
     pub(super) fn spread(&self, bytes: u128) -> u128 {
-        if bytes == 0 {
+        if bytes == 0 || self.several {
             return 0;
         }
         let server = &self.machine.server;

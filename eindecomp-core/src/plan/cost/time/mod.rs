@@ -10,7 +10,8 @@
 //! [`Time::of`] is that sum for a placement. As a [`CostModel`] of partition vectors it charges a
 //! step what it takes at least over all placements with one tuple per device: what devices lack
 //! whatever they own, spread evenly over all ports, divided by the readers of the tensor, who may
-//! share what was fetched. So the least sum over vectors bounds [`Time::of`] of every such placement.
+//! share what was fetched. So the least sum over vectors bounds [`Time::of`] of every such placement. With
+//! several tuples per device steps are charged nothing, which bounds them too.
 //! [`Time::simulate`] runs the tasks of a plan over the same resources, with overlap.
 //!
 //! Files: `work` (operations and bytes of a tile), `links` (the busiest link), `simulate`.
@@ -23,9 +24,10 @@ use super::CostModel;
 use super::communication::{folded, lacking, needed};
 use crate::graph::{BoundGraph, NodeId, Op, Role};
 use crate::plan::layout::Region;
-use crate::plan::partition::Room;
+use crate::plan::partition::no_label;
+use crate::plan::room::Room;
 use crate::plan::verify::InvalidPlan;
-use crate::plan::{Cluster, Hierarchy, NodePlan, PlanError, Residency};
+use crate::plan::{Cluster, Constraints, Hierarchy, NodePlan, PlanError, Residency};
 use crate::task::exchange::steps;
 
 use work::Work;
@@ -42,6 +44,8 @@ pub struct Time {
     tuples: Vec<u128>,
     /// No byte arrives earlier.
     latency: u128,
+    /// Has a device several calls of a vertex? Then what one of them lacks another may have.
+    several: bool,
 }
 
 impl Time {
@@ -53,6 +57,7 @@ impl Time {
         graph: &BoundGraph,
         cluster: &Cluster,
         residency: Residency,
+        constraints: Constraints,
     ) -> Result<Time, PlanError> {
         let hierarchy = cluster.hierarchy();
         let mut readers = vec![0; graph.nodes().len()];
@@ -66,8 +71,11 @@ impl Time {
                 readers[operand.node.at()] += 1;
             }
             let extents = graph.label_extents(id);
-            let room = Room::of_vertex(node, e, extents, hierarchy.devices())?;
-            tuples.push(u128::from(room.tuples(hierarchy.devices()).unwrap_or(1)));
+            let devices = hierarchy.devices();
+            let room = Room::of_vertex(node, e, extents, devices, constraints);
+            let room = room.map_err(|label| no_label(node, label))?;
+            let blocks = room.blocks(devices, constraints);
+            tuples.push(blocks.map_or(1, |b| u128::from(b.count)));
         }
         for (_, last) in graph.states() {
             readers[last.at()] += 1;
@@ -79,6 +87,7 @@ impl Time {
             readers,
             tuples,
             latency: links::least_latency(cluster).into(),
+            several: constraints.oversubscribe.get() > 1,
         })
     }
 

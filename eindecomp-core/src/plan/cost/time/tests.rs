@@ -61,7 +61,7 @@ fn shared(devices: u32, cores: u32) -> Cluster {
 }
 
 fn time(graph: &BoundGraph, cluster: &Cluster) -> Time {
-    Time::new(graph, cluster, Residency::AsNeeded).unwrap()
+    Time::new(graph, cluster, Residency::AsNeeded, Constraints::default()).unwrap()
 }
 
 #[test]
@@ -284,7 +284,7 @@ proptest! {
         prop_assert!(checked.is_ok(), "{:?}", checked.err());
         let total: u128 = timed.nodes.iter().map(|n| n.cost).sum();
         prop_assert_eq!(total, timed.certificate.cost);
-        let model = Time::new(&graph, &on, residency).unwrap();
+        let model = Time::new(&graph, &on, residency, Constraints::default()).unwrap();
         for objective in [Objective::Placed, Objective::Communication] {
             let other = plan(&graph, &on, &options(objective)).unwrap();
             let cost: u128 = model.of(&graph, &other.nodes).unwrap().iter().sum();
