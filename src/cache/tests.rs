@@ -152,6 +152,38 @@ fn concurrent_calls_plan_once() {
 }
 
 #[test]
+fn a_plan_that_was_stopped_is_kept_in_memory_only() {
+    let folder = tempdir().unwrap();
+    let (graph, cluster, options) = (graph(), Cluster::cpus(4), PlanOptions::default());
+    let task = |limit| Task {
+        graph: &graph,
+        cluster: &cluster,
+        options: &options,
+        limit,
+        shown: false,
+    };
+    let get = |mode, limit| at(folder.path(), mode).get(task(limit), PLANNER);
+    let none = Some(Duration::ZERO);
+    let found = get(CacheMode::Auto, none).unwrap();
+    assert!(found.plan.certificate.stopped);
+    assert_eq!(found.origin, PlanOrigin::Planned);
+    assert_eq!(
+        get(CacheMode::Auto, none).unwrap().origin,
+        PlanOrigin::Memory
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    let recorded = get(CacheMode::Record, none)
+        .err()
+        .expect("nothing to record");
+    assert!(matches!(recorded, Error::PlanStopped { .. }), "{recorded}");
+    // without a limit it is another plan
+    let found = get(CacheMode::Auto, None).unwrap();
+    assert!(!found.plan.certificate.stopped);
+    assert_eq!(found.origin, PlanOrigin::Planned);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
 fn only_old_temporaries_are_removed() {
     let folder = tempdir().unwrap();
     let file = |name: &str, age: u64| {

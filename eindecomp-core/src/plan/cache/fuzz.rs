@@ -319,6 +319,7 @@ fn no_file_breaks_the_loader() {
             Err(EntryError::Json(_)) => "json",
             Err(EntryError::Key(_)) => "key",
             Err(EntryError::Plan(_)) => "plan",
+            Err(EntryError::Stopped) => "stopped",
             Err(EntryError::Rule(_)) => "rule",
         };
         *counts.borrow_mut().entry((part, outcome)).or_default() += 1;

@@ -7,7 +7,9 @@ use std::hash::Hash;
 use serde::{Deserialize, Serialize};
 
 use super::lines::to_string;
-use crate::plan::{Certificate, Constraints, Hierarchy, Layout, NodePlan, Plan, Residency, decimal};
+use crate::plan::{
+    Certificate, Constraints, Hierarchy, Layout, NodePlan, Plan, Residency, decimal,
+};
 
 /// Numbers that the layouts of all nodes may have together: a file of [`MAX_BYTES`](super::MAX_BYTES)
 /// that named each of them would hold no more. What is written once takes memory per node.

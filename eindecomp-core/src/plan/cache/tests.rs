@@ -1,10 +1,15 @@
+use std::cell::Cell;
+
 use super::*;
 use crate::ein::Agg;
 use crate::graph::{BoundGraph, Pin};
-use crate::plan::samples::{Llama, Sample, ffn, matmul};
+use crate::plan::samples::{Llama, Sample, ffn, matmul, transformer};
+use crate::plan::search::{Progress, Status};
 use crate::plan::{
-    Algorithm, Cluster, Hierarchy, Objective, Plan, PlanOptions, Residency, plan, verify,
+    Algorithm, Cluster, Constraints, Hierarchy, Objective, Plan, PlanOptions, Residency, plan,
+    plan_watched, verify,
 };
+use std::num::NonZeroU32;
 
 fn planned(graph: &BoundGraph, devices: u32) -> (WrittenKey, Plan, Cluster) {
     let (cluster, options) = (Cluster::cpus(devices), PlanOptions::default());
@@ -34,6 +39,46 @@ fn plans_change_with_the_version_only() {
     insta::assert_snapshot!(encode(&key, &plan));
 }
 
+/// Says no after so many questions.
+struct After(Cell<u32>);
+
+impl Progress for After {
+    fn keep_going(&self, _: &Status) -> bool {
+        let left = self.0.get();
+        self.0.set(left.saturating_sub(1));
+        left > 0
+    }
+}
+
+#[test]
+fn a_plan_that_was_stopped_says_so_and_is_no_entry() {
+    let graph = transformer(1, [2, 16, 4, 8, 64]);
+    for objective in Objective::ALL {
+        for capacity in [1 << 30, 120 << 10] {
+            let cluster = Cluster::cpus(4).with_capacity(capacity);
+            let options = PlanOptions {
+                objective,
+                ..PlanOptions::default()
+            };
+            let key = Key::new(&graph, &cluster, &options).written();
+            for questions in [0, 1, 10] {
+                let asked = After(Cell::new(questions));
+                let Ok(plan) = plan_watched(&graph, &cluster, &options, &asked) else {
+                    assert!(capacity < 1 << 30, "nothing else is in the way");
+                    continue;
+                };
+                assert!(plan.certificate.stopped);
+                let told = plan.certificate.to_string();
+                assert!(told.ends_with("; stopped at the limit"), "{told}");
+                assert!(plan.certificate.bound <= plan.certificate.cost);
+                verify::verify(&graph, &plan, &cluster).unwrap();
+                let entry = decode(encode(&key, &plan).as_bytes(), &key, &graph, &cluster);
+                assert!(matches!(entry, Err(EntryError::Stopped)));
+            }
+        }
+    }
+}
+
 #[test]
 fn random_graphs_read_back() {
     for seed in 0..20 {
@@ -53,6 +98,13 @@ fn every_part_of_the_key_counts() {
     let key = |g: &BoundGraph, c: Cluster, o: PlanOptions| {
         let key = Key::new(g, &c, &o).written();
         key.hash().to_string()
+    };
+    let asked = |min_tile, oversubscribe| PlanOptions {
+        constraints: Constraints {
+            min_tile: NonZeroU32::new(min_tile).unwrap(),
+            oversubscribe: NonZeroU32::new(oversubscribe).unwrap(),
+        },
+        ..options
     };
     let base = key(&graph, Cluster::cpus(2), options);
     assert_eq!(base.len(), 64);
@@ -87,6 +139,8 @@ fn every_part_of_the_key_counts() {
                 ..options
             },
         ),
+        key(&graph, Cluster::cpus(2), asked(2, 1)),
+        key(&graph, Cluster::cpus(2), asked(1, 2)),
     ];
     for (i, other) in others.iter().enumerate() {
         assert_ne!(*other, base);
