@@ -10,7 +10,7 @@ use eindecomp_core::graph::from_syntax::{
 };
 use eindecomp_core::graph::{GraphBuilder, NodeId};
 use eindecomp_core::kernel::KernelFn;
-use eindecomp_core::syntax::ast::{Item, Path};
+use eindecomp_core::syntax::ast::{Item, Path, Program};
 use eindecomp_core::syntax::check::{Checked, ForeignCall, Others, Signature, check_with};
 use eindecomp_core::syntax::{Diag, parse_text};
 
@@ -24,6 +24,7 @@ pub struct Source {
     consts: &'static [(&'static str, i64)],
     kernels: &'static [(&'static str, KernelFn)],
     others: &'static [(&'static str, Other)],
+    parsed: OnceLock<(Program, Vec<Diag>)>,
     read: OnceLock<Result<Read, String>>,
 }
 
@@ -79,8 +80,13 @@ impl Source {
             consts,
             kernels,
             others,
+            parsed: OnceLock::new(),
             read: OnceLock::new(),
         }
+    }
+
+    fn parsed(&self) -> &(Program, Vec<Diag>) {
+        self.parsed.get_or_init(|| parse_text(self.text))
     }
 
     fn read(&self) -> Result<&Read, String> {
@@ -89,7 +95,7 @@ impl Source {
     }
 
     fn read_once(&self) -> Result<Read, String> {
-        let (program, mut errors) = parse_text(self.text);
+        let (program, errors) = self.parsed();
         let (mut others, mut given) = (Others::unseen(), BTreeMap::new());
         for (path, other) in self.others {
             given.insert(*path, other.consts);
@@ -97,10 +103,10 @@ impl Source {
                 others.add(&Path::from_text(path), &signature, 0);
             }
         }
-        let mut checked = check_with(&program, &others);
-        errors.append(&mut checked.errors);
+        let checked = check_with(program, &others);
+        let errors: Vec<&Diag> = errors.iter().chain(&checked.errors).collect();
         if !errors.is_empty() {
-            let text = |e: &Diag| e.render(self.text).to_string();
+            let text = |e: &&Diag| e.render(self.text).to_string();
             return Err(errors.iter().map(text).collect());
         }
         let own = self
@@ -117,10 +123,10 @@ impl Source {
 
     /// A struct, as other programs see it.
     fn structure(&self, name: &str) -> Option<Signature> {
-        let (program, _) = parse_text(self.text);
+        let (program, _) = self.parsed();
         program.items.iter().find_map(|item| match item {
             Item::Struct(s) if s.head.name.as_str() == name => {
-                Some(Signature::structure(s, &program))
+                Some(Signature::structure(s, program))
             }
             _ => None,
         })

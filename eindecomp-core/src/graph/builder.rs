@@ -110,6 +110,8 @@ pub struct GraphBuilder {
     slots: Vec<Value>,
     clauses: Vec<Clause>,
     kernels: Kernels,
+    /// Statements of the blocks that were appended.
+    statements: usize,
 }
 
 impl GraphBuilder {
@@ -126,7 +128,18 @@ impl GraphBuilder {
             slots: graph.slots,
             clauses: graph.clauses,
             kernels: graph.kernels,
+            statements: 0,
         }
+    }
+
+    /// Counts the statements of a block that is appended, unless there are more than `most` then.
+    pub(super) fn count_statements(&mut self, statements: usize, most: usize) -> bool {
+        let sum = self.statements.saturating_add(statements);
+        let fits = sum <= most;
+        if fits {
+            self.statements = sum;
+        }
+        fits
     }
 
     /// No nodes, but the numbered literals, clauses and kernels of `graph`: what a pass starts from.
@@ -296,6 +309,7 @@ impl GraphBuilder {
             slots,
             clauses,
             kernels,
+            ..
         } = self;
         Ok(EinGraph {
             nodes,

@@ -8,6 +8,7 @@ mod error;
 mod inline;
 mod kernel;
 mod record;
+mod size;
 mod solve;
 mod statement;
 mod store;
@@ -15,7 +16,6 @@ mod store;
 pub use error::{LowerError, TextError};
 pub use record::is_softmax_sum;
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -183,7 +183,14 @@ pub fn block_graph_with(
     block: &str,
     context: &mut Context<'_>,
 ) -> Result<EinGraph, Vec<LowerError>> {
-    let program = &*containing(program, block);
+    let held;
+    let program = match program.block(block) {
+        Some(_) => program,
+        None => {
+            held = program.with_instance(block);
+            held.as_deref().unwrap_or(program)
+        }
+    };
     let mut builder = GraphBuilder::new();
     let block = find(program, block)?;
     let mut lower = Lower::new(program, context, &mut builder);
@@ -194,7 +201,7 @@ pub fn block_graph_with(
         .collect();
     let frame = Frame::new(block, dims, lower.context.prefix.to_owned());
     let args = lower.inputs(&frame).map_err(|e| vec![e])?;
-    let results = lower.block(block, frame.dims, args, frame.prefix)?;
+    let results = lower.outermost(block, frame.dims, args)?;
     let outputs = block.results.iter().zip(results);
     let named: Result<Vec<()>, GraphError> = outputs
         .map(|(result, node)| builder.output(result.name.clone(), node))
@@ -231,13 +238,19 @@ pub fn append_block(
         Some(Err(_)) => return Err(vec![LowerError::NoInstance(block.into())]),
         None => block.into(),
     };
-    let program = &*containing(program, &name);
+    let held;
+    let program = match program.block(&name) {
+        Some(_) => program,
+        None => {
+            held = program.with_instance(&name);
+            held.as_deref().unwrap_or(program)
+        }
+    };
     let block = find(program, &name)?;
     let args = given_states(block, builder, args)?;
     let mut lower = Lower::new(program, context, builder);
     let dims = lower.solve(block, &args, dims, said)?;
-    let prefix = lower.context.prefix.to_owned();
-    lower.block(block, dims, args, prefix)
+    lower.outermost(block, dims, args)
 }
 
 /// The arguments, with states for `#[state]` parameters and their newest versions for the others.
@@ -274,16 +287,6 @@ fn given_states(
     match errors.is_empty() {
         true => Ok(made),
         false => Err(errors),
-    }
-}
-
-/// The program, if need be with the instance `name` of a block.
-fn containing<'p>(program: &'p Checked, name: &str) -> Cow<'p, Checked> {
-    match program.block(name) {
-        Some(_) => Cow::Borrowed(program),
-        None => program
-            .with_instance(name)
-            .map_or(Cow::Borrowed(program), Cow::Owned),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::size::{MAX_STATEMENTS, Sizes};
 use super::{Arg, Context, LowerError, find};
 use crate::ein::{DType, Dim, EinSum, EinSumSpec, Value};
 use crate::graph::{Clause, Cmp, GraphBuilder, NodeId, Pin, Role};
@@ -14,13 +15,8 @@ use crate::syntax::check::{
     Place, Stmt, Type, VarId,
 };
 
-/// Statements of a program, blocks inlined and loops unrolled.
-const MAX_STEPS: usize = 1 << 20;
-
 /// Builds blocks of one program.
 pub(super) struct Lower<'a, 'c> {
-    /// Statements so far.
-    steps: usize,
     pub(super) program: &'a Checked,
     pub(super) context: &'a mut Context<'c>,
     pub(super) builder: &'a mut GraphBuilder,
@@ -62,7 +58,6 @@ impl<'a, 'c> Lower<'a, 'c> {
         builder: &'a mut GraphBuilder,
     ) -> Lower<'a, 'c> {
         Lower {
-            steps: 0,
             program,
             context,
             builder,
@@ -148,7 +143,7 @@ impl<'a, 'c> Lower<'a, 'c> {
         }
     }
 
-    fn number(&self, frame: &Frame<'_>, dim: &Dim) -> Result<i64, LowerError> {
+    pub(super) fn number(&self, frame: &Frame<'_>, dim: &Dim) -> Result<i64, LowerError> {
         let dim = self.dim(frame, dim);
         match dim.as_const() {
             Some(n) if n > MAX_LENGTH => Err(LowerError::TooLarge),
@@ -157,8 +152,36 @@ impl<'a, 'c> Lower<'a, 'c> {
         }
     }
 
-    /// Inlines a block.
-    pub(super) fn block(
+    /// The dims of a block that is called, in those of the graph.
+    pub(super) fn callee_dims(
+        &self,
+        frame: &Frame<'_>,
+        dims: &BTreeMap<Arc<str>, Dim>,
+    ) -> BTreeMap<Arc<str>, Dim> {
+        let dims = dims.iter();
+        dims.map(|(dim, value)| (dim.clone(), self.dim(frame, value)))
+            .collect()
+    }
+
+    /// Inlines a block that is called from outside of the program.
+    ///
+    /// # Errors
+    /// [`LowerError::TooLarge`] before anything is built; whatever else is wrong.
+    pub(super) fn outermost(
+        &mut self,
+        block: &'a Block,
+        dims: BTreeMap<Arc<str>, Dim>,
+        args: Vec<Arg>,
+    ) -> Result<Vec<NodeId>, Vec<LowerError>> {
+        let size = self.size(block, dims.clone(), &mut Sizes::new());
+        if !self.builder.count_statements(size, MAX_STATEMENTS) {
+            return Err(vec![LowerError::TooLarge]);
+        }
+        let prefix = self.context.prefix.to_owned();
+        self.block(block, dims, args, prefix)
+    }
+
+    fn block(
         &mut self,
         block: &'a Block,
         dims: BTreeMap<Arc<str>, Dim>,
@@ -282,10 +305,6 @@ impl<'a, 'c> Lower<'a, 'c> {
 
     fn stmts(&mut self, frame: &mut Frame<'a>, stmts: &'a [Stmt]) -> Result<(), Vec<LowerError>> {
         for stmt in stmts {
-            self.steps += 1;
-            if self.steps > MAX_STEPS {
-                return Err(vec![LowerError::TooLarge]);
-            }
             match stmt {
                 Stmt::Tensor(s) => {
                     let node = self.statement(frame, s).map_err(|e| vec![e])?;
@@ -373,10 +392,7 @@ impl<'a, 'c> Lower<'a, 'c> {
         let results = match &call.callee {
             Callee::Local { name, dims } => {
                 let callee = find(self.program, name)?;
-                let dims = dims
-                    .iter()
-                    .map(|(d, value)| (d.clone(), self.dim(frame, value)))
-                    .collect();
+                let dims = self.callee_dims(frame, dims);
                 self.block(callee, dims, args, prefix)?
             }
             Callee::Foreign(at) => {

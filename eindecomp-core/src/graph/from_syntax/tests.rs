@@ -407,6 +407,84 @@ fn conditions_on_consts_are_checked_when_the_graph_is_built() {
     ");
 }
 
+/// `rounds` blocks, each of which calls the one before twice.
+fn twice_each(rounds: usize) -> String {
+    let call = |n: usize| {
+        format!(
+            "fn f{n}<dim N>(x: f32[N]) -> f32[N] {{ let y = f{0}(x); let z = f{0}(y); z }}\n",
+            n - 1
+        )
+    };
+    let first = "fn f0<dim N>(x: f32[N]) -> f32[N] { let y[n] = 2.0 * x[n]; y }\n";
+    first.to_owned() + &(1..=rounds).map(call).collect::<String>()
+}
+
+#[test]
+fn a_graph_that_would_be_too_large_is_refused_before_it_is_built() {
+    assert_eq!(graph(&twice_each(5), "f5", &[]).ids().count(), 1 + 32);
+    let (program, _) = parse_text(&twice_each(90));
+    let checked = check::check_program(&program);
+    let (consts, hosts, foreign) = (&Consts::new(), &Hosts::new(), &mut NoForeign);
+    let context = &mut Context {
+        consts,
+        hosts,
+        foreign,
+        prefix: "",
+    };
+    let builder = &mut GraphBuilder::new();
+    let mut sizes = size::Sizes::new();
+    for (rounds, fits) in [(5, true), (18, true), (19, false), (25, false), (90, false)] {
+        let name = format!("f{rounds}");
+        let block = find(&checked, &name).unwrap();
+        let dims = BTreeMap::from([("N".into(), Dim::sym("N"))]);
+        let size = Lower::new(&checked, context, builder).size(block, dims, &mut sizes);
+        assert_eq!(size <= size::MAX_STATEMENTS, fits, "{rounds}: {size}");
+        if fits {
+            assert_eq!(size, 3 * (1 << rounds) - 2);
+        }
+    }
+    // Each block is looked at once, whatever it is called how often.
+    assert_eq!(sizes.len(), 91);
+    let shape = vec![Dim::sym("N")];
+    let x = builder.input("x", Role::Data, DType::F32, shape).unwrap();
+    let mut append = |block, builder: &mut GraphBuilder| {
+        append_block(
+            &checked,
+            block,
+            context,
+            builder,
+            &[Arg::Tensor(x)],
+            &BTreeMap::new(),
+            &[],
+        )
+    };
+    assert_eq!(append("f90", builder), Err(vec![LowerError::TooLarge]));
+    assert!(builder.node(NodeId(1)).is_none());
+    // What other programs append counts as well.
+    assert!(builder.count_statements(size::MAX_STATEMENTS - 10, size::MAX_STATEMENTS));
+    assert!(append("f1", builder).is_ok());
+    assert_eq!(append("f3", builder), Err(vec![LowerError::TooLarge]));
+}
+
+#[test]
+fn rounds_of_loops_count() {
+    let source = "fn f<dim N>(x: f32[N]) -> f32[N] { let mut x = x; for i in 0..ROUNDS { for j in 0..ROUNDS { x = g(x); } } x }
+        fn g<dim N>(x: f32[N]) -> f32[N] { let mut x = x; for i in 0..ROUNDS { x = h(x); } x }
+        fn h<dim N>(x: f32[N]) -> f32[N] { let y[n] = x[n] + 1.0; y }";
+    assert_eq!(graph(source, "f", &[("ROUNDS", 3)]).ids().count(), 1 + 27);
+    let consts = [("ROUNDS".into(), 4000)].into();
+    let error = EinGraph::from_text(source, "f", &consts).unwrap_err();
+    assert_eq!(error.to_string(), LowerError::TooLarge.to_string());
+}
+
+#[test]
+fn an_instance_is_checked_once() {
+    let (program, _) = parse_text(NET);
+    let checked = check::check_program(&program);
+    let [first, second] = [0; 2].map(|_| checked.with_instance("softmax/3").unwrap());
+    assert!(Arc::ptr_eq(&first, &second));
+}
+
 mod records;
 
 #[test]

@@ -61,7 +61,7 @@ pub use others::{Others, Signature};
 pub use tree::*;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use super::ast;
 use super::ast::{Item, Program, StmtKind};
@@ -143,8 +143,18 @@ pub fn check_with(program: &Program, others: &Others) -> Checked {
 
 impl Checked {
     /// With the instance of that name, and those that it calls, if they are not there yet; `None`
-    /// if the program has no such instance.
-    pub fn with_instance(&self, name: &str) -> Option<Checked> {
+    /// if the program has no such instance. Each is made once.
+    pub fn with_instance(&self, name: &str) -> Option<Arc<Checked>> {
+        let mut more = self.more.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = more.get(name) {
+            return Some(made.clone());
+        }
+        let made = Arc::new(self.instantiated(name)?);
+        more.insert(name.into(), made.clone());
+        Some(made)
+    }
+
+    fn instantiated(&self, name: &str) -> Option<Checked> {
         let block = self.program.items.iter().find_map(|item| match item {
             Item::Block(block) if block.head.name.as_str() == instance::base(name) => Some(block),
             _ => None,

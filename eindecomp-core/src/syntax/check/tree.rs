@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 mod expr;
 mod types;
@@ -36,6 +36,18 @@ pub struct Checked {
     pub errors: Vec<Diag>,
     /// Every warning, in order of place.
     pub warnings: Vec<Warning>,
+    pub(super) more: More,
+}
+
+/// Programs with further instances of generic blocks, by the name of the one that was asked for.
+#[derive(Debug, Default)]
+pub(super) struct More(pub(super) Mutex<BTreeMap<Arc<str>, Arc<Checked>>>);
+
+impl Clone for More {
+    /// Of another program, which has none yet.
+    fn clone(&self) -> More {
+        More::default()
+    }
 }
 
 impl Checked {

@@ -1,0 +1,103 @@
+//! How many statements a block is, with all that it calls and every round of its loops: known before
+//! any of them is built, in time that is linear in the program.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use super::inline::{Frame, Lower};
+use crate::ein::Dim;
+use crate::syntax::check::{Block, Callee, LoopVar, Stmt, Type, VarId};
+
+/// Statements of a graph; what is called of other programs counts where it is called.
+pub(super) const MAX_STATEMENTS: usize = 1 << 20;
+
+/// Sizes of blocks by their names and dims.
+pub(super) type Sizes = HashMap<(Arc<str>, BTreeMap<Arc<str>, Dim>), usize>;
+
+impl<'a> Lower<'a, '_> {
+    /// Statements of a block of these dims, or more than [`MAX_STATEMENTS`].
+    pub(super) fn size(
+        &self,
+        block: &'a Block,
+        dims: BTreeMap<Arc<str>, Dim>,
+        known: &mut Sizes,
+    ) -> usize {
+        let Some(body) = &block.body else { return 1 };
+        let key = (block.name.name.clone(), dims);
+        if let Some(size) = known.get(&key) {
+            return *size;
+        }
+        // Each of these is a call, which is a statement.
+        if known.len() > MAX_STATEMENTS {
+            return usize::MAX;
+        }
+        let mut frame = Frame::new(block, key.1.clone(), String::new());
+        let size = self.sum(&mut frame, &body.stmts, known);
+        known.insert(key, size);
+        size
+    }
+
+    fn sum(&self, frame: &mut Frame<'a>, stmts: &'a [Stmt], known: &mut Sizes) -> usize {
+        let mut sum: usize = 0;
+        for stmt in stmts {
+            let more = match stmt {
+                Stmt::Call(call) => match &call.callee {
+                    Callee::Local { name, dims } => {
+                        let callee = self.program.block(name);
+                        let dims = self.callee_dims(frame, dims);
+                        callee.map_or(0, |callee| self.size(callee, dims, known))
+                    }
+                    Callee::Foreign(_) => 0,
+                },
+                Stmt::For { var, body } => self.rounds(frame, var, body, known),
+                _ => 0,
+            };
+            sum = sum.saturating_add(more).saturating_add(1);
+            if sum > MAX_STATEMENTS {
+                break;
+            }
+        }
+        sum
+    }
+
+    fn rounds(
+        &self,
+        frame: &mut Frame<'a>,
+        var: &LoopVar,
+        body: &'a [Stmt],
+        known: &mut Sizes,
+    ) -> usize {
+        match var {
+            LoopVar::Elements(vars) => {
+                let types = frame.block.body.as_ref().map(|body| &body.vars);
+                let length = |(_, array): &(VarId, VarId)| match &types?[array.at()].ty {
+                    Type::Array(_, length) => self.number(frame, length).ok(),
+                    _ => None,
+                };
+                let rounds = vars.iter().filter_map(length).min().unwrap_or(0);
+                let rounds = usize::try_from(rounds).unwrap_or(0);
+                match rounds {
+                    0 => 0,
+                    _ => self.sum(frame, body, known).saturating_mul(rounds),
+                }
+            }
+            LoopVar::Number { symbol, low, high } => {
+                // What is wrong with them is said where they are written out.
+                let ends = self
+                    .number(frame, low)
+                    .ok()
+                    .zip(self.number(frame, high).ok());
+                let (low, high) = ends.unwrap_or((0, 0));
+                let mut sum: usize = 0;
+                for at in low..high {
+                    frame.dims.insert(symbol.clone(), Dim::from(at));
+                    sum = sum.saturating_add(self.sum(frame, body, known));
+                    if sum > MAX_STATEMENTS {
+                        break;
+                    }
+                }
+                sum
+            }
+        }
+    }
+}
