@@ -234,6 +234,11 @@ pub(in crate::syntax) fn are(n: usize) -> String {
     count(n, "is", "are")
 }
 
+/// Is it what other libraries call one of our functions?
+pub(in crate::syntax) fn is_alias(name: &str) -> bool {
+    alias(name).is_some()
+}
+
 fn alias(name: &str) -> Option<&'static str> {
     ALIASES
         .iter()

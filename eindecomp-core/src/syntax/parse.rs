@@ -1,4 +1,5 @@
-//! Recursive descent over the whole grammar: items here, the rest in submodules.
+//! Recursive descent over the whole grammar: items here, the rest in submodules; `slips` and
+//! `whole`: what other languages write.
 //!
 //! An error ends the statement or item it is in, and reading goes on behind it, so that one run
 //! reports several. Nesting is bounded by [`MAX_DEPTH`] and the operators of a statement by
@@ -8,15 +9,18 @@
 mod cursor;
 mod expr;
 mod item;
+mod slips;
 mod stmt;
 mod types;
+mod whole;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::ast::{Item, Program};
 use super::diag::{Code, Diag};
 use super::lex::lex_at;
-use super::token::{Tok, TokenBuffer};
+use super::token::{Span, Tok, TokenBuffer};
 
 /// Brackets, branches and prefix operators may nest this deep.
 pub const MAX_DEPTH: usize = 128;
@@ -38,6 +42,10 @@ pub fn parse(tokens: TokenBuffer) -> (Program, Vec<Diag>) {
         taken: Vec::new(),
         diags: Vec::new(),
         loops: 0,
+        shapes: BTreeMap::new(),
+        left: None,
+        stmt: Span::default(),
+        bare_else: false,
     };
     let program = parser.program();
     let mut diags = parser.diags;
@@ -80,6 +88,14 @@ struct Parser {
     diags: Vec<Diag>,
     /// How many `for`s are around.
     loops: usize,
+    /// The axes of the block's tensors so far, by the names that their indices have or would have.
+    shapes: BTreeMap<Arc<str>, Vec<String>>,
+    /// The left side of the `let` that is being read.
+    left: Option<whole::Left>,
+    /// Where the statement begins that is being read.
+    stmt: Span,
+    /// Is an `else` behind an access that of something around it?
+    bare_else: bool,
 }
 
 impl Parser {

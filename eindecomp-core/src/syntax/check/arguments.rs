@@ -251,6 +251,90 @@ impl BodyCx<'_> {
         (!wrong).then_some(dims)
     }
 
+    /// Says of the first error since number `before` that two arguments stand in each other's place,
+    /// if they then fit.
+    pub(super) fn mend_swapped(
+        &mut self,
+        callee: &Block,
+        types: &[Type],
+        args: &[ast::Expr],
+        before: usize,
+    ) {
+        if self.agree(callee, types) {
+            return;
+        }
+        let pairs = (0..args.len()).flat_map(|a| (a + 1..args.len()).map(move |b| (a, b)));
+        let mut fitting = pairs.filter(|(a, b)| {
+            let mut swapped = types.to_vec();
+            swapped.swap(*a, *b);
+            self.agree(callee, &swapped)
+        });
+        let (Some((a, b)), None) = (fitting.next(), fitting.next()) else {
+            return;
+        };
+        let mut shown: Vec<String> = args.iter().map(ast::Expr::to_string).collect();
+        let name = instance::base(callee.name.as_str());
+        let edits = vec![
+            (args[a].span, shown[b].clone()),
+            (args[b].span, shown[a].clone()),
+        ];
+        shown.swap(a, b);
+        let help = format!("did you mean `{name}({})`?", shown.join(", "));
+        self.errors.truncate(before + 1);
+        if let Some(error) = self.errors.get_mut(before) {
+            error.fixes = vec![Fix { help, edits }];
+            error.help = None;
+        }
+    }
+
+    /// Do arguments of these types fit, with one extent for each dim?
+    fn agree(&self, callee: &Block, types: &[Type]) -> bool {
+        let local = self.is_local(instance::base(callee.name.as_str()));
+        let mut params = callee.params.iter().zip(types);
+        if !params
+            .clone()
+            .all(|(param, ty)| same_kind(&param.ty, ty, local))
+        {
+            return false;
+        }
+        let mut pairs = Vec::new();
+        params.by_ref().for_each(|(param, ty)| {
+            axes(&param.ty, ty, ("", &|_| None), &mut |axis, actual, _| {
+                pairs.push((axis.clone(), actual.clone()));
+            });
+        });
+        let mut dims: BTreeMap<Arc<str>, Dim> = BTreeMap::new();
+        for (axis, actual) in &pairs {
+            if let Some(symbol) = axis.as_symbol().filter(|s| callee.dims.contains(s)) {
+                dims.entry(symbol.clone()).or_insert_with(|| actual.clone());
+            }
+        }
+        let equal = |axis: &Dim, actual: &Dim| {
+            let expected = axis.try_substitute(&|s| dims.get(s).cloned());
+            let equal = |e: Dim| matches!(self.facts.equality(&e, actual), Equality::Equal);
+            expected.is_some_and(equal)
+        };
+        pairs.iter().all(|(axis, actual)| equal(axis, actual))
+            && self.gives_declared(callee, &equal)
+    }
+
+    /// Has the result of the call the axes of the block's own result, if it is that?
+    fn gives_declared(&self, callee: &Block, equal: &dyn Fn(&Dim, &Dim) -> bool) -> bool {
+        let name = self.stmt.and_then(|stmt| match &stmt.kind {
+            ast::StmtKind::Let { pat, .. } => pat.names.first(),
+            _ => None,
+        });
+        let declared = name.and_then(|name| self.result_axes(name.as_str()));
+        let given = callee.results.first().and_then(|result| result.ty.tensor());
+        match (declared, given) {
+            (Some(declared), Some(given)) => {
+                let mut axes = given.axes.iter().zip(declared);
+                given.axes.len() == declared.len() && axes.all(|(a, b)| equal(a, b))
+            }
+            _ => true,
+        }
+    }
+
     /// A quotient in it, if any, leaves no remainder.
     fn exact(&self, value: &Dim) -> bool {
         value.terms().flat_map(|(m, _)| m).all(|atom| match atom {

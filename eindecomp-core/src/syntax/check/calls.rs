@@ -361,8 +361,13 @@ impl BodyCx<'_> {
             self.errors.push(diag.help(help));
             return None;
         }
+        let (given, before): (Vec<Type>, usize) =
+            (types.into_iter().cloned().collect(), self.errors.len());
         for (at, (argument, ty)) in made.iter_mut().enumerate() {
-            self.fit(&callee, at, argument, ty, &args[at])?;
+            if self.fit(&callee, at, argument, ty, &args[at]).is_none() {
+                self.mend_swapped(&callee, &given, args, before);
+                return None;
+            }
         }
         self.states(&callee, &made, args)?;
         for (name, path) in &callee.consts {
@@ -372,7 +377,10 @@ impl BodyCx<'_> {
         }
         let types: Vec<Type> = made.iter().map(|(_, ty)| ty.clone()).collect();
         let spans: Vec<Span> = args.iter().map(|a| a.span).collect();
-        let dims = self.solve_dims(&callee, &types, &spans, said, path)?;
+        let Some(dims) = self.solve_dims(&callee, &types, &spans, said, path) else {
+            self.mend_swapped(&callee, &given, args, before);
+            return None;
+        };
         let of = |s: &str| dims.get(s).cloned();
         for clause in &callee.clauses {
             let sides = [&clause.left, &clause.right].map(|side| side.try_substitute(&of));

@@ -125,7 +125,8 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         if self.cx.dims.dims.contains(&name.name) {
             let text = format!("`{name}` is a dim or loop variable here");
             let diag = Diag::new(Code::Duplicate, name.span, text);
-            self.report(match self.lower_case(name) {
+            let taken = |name: &str| self.visible_index(name).is_some();
+            self.report(match self.cx.in_lower_case(name, &taken) {
                 Some(fix) => diag.fix(fix),
                 None => diag.help("indices are written in lower case, and called otherwise"),
             });
@@ -159,22 +160,6 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         });
         self.visible.push(id);
         Some(id)
-    }
-
-    /// An index in lower case, here and wherever the statement reads an axis by it.
-    fn lower_case(&self, name: &Ident) -> Option<Fix> {
-        let lower = name.as_str().to_lowercase();
-        let taken = lower == name.as_str() || self.visible_index(&lower).is_some();
-        let mut places = Vec::new();
-        super::walk::stands(self.cx.value()?, name.as_str(), &mut places);
-        if taken || self.cx.dims.named(&lower).is_some() {
-            return None;
-        }
-        let mut fix = Fix::replace(name.span, &*lower, "indices are lower case: {}");
-        let uses = places.into_iter().map(|span| (span, lower.clone()));
-        fix.edits
-            .extend(uses.filter(|(span, _)| *span != name.span));
-        Some(fix)
     }
 
     pub(super) fn visible_index(&self, name: &str) -> Option<IndexId> {
@@ -478,6 +463,9 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             let fix = cast(arg, dtype);
             let text = fix.help.trim_matches('`').to_owned();
             return diag.fix(Fix::replace(span, text, "write {}"));
+        }
+        if let ("not", [_]) = (&*name, args) {
+            return diag.fix(Fix::replace(path.span, "!", "write {}"));
         }
         if path.as_ident().is_none() {
             let help = "a scalar function stands in the `ein!` that uses it; a block of another is called alone";

@@ -9,6 +9,7 @@ use super::dims::too_long;
 use super::fixes::{other_index, range, swap, swap_both, swap_gather};
 use super::outside::inside;
 use super::padding::pad;
+use super::parts::part;
 use super::prove::Equality;
 use super::ranges::{index_facts, poly};
 use super::tree::{Clause, Expr, Index, IndexId, Origin};
@@ -191,7 +192,13 @@ pub(super) fn solve(
                     let merged = merged.iter().any(named);
                     let mut diag = unknown(decl, merged);
                     let index = IndexId(at as u16);
-                    match range_of(cx, &decls, &known, index, uses, wanted.get(&index)) {
+                    let shouted = match decl.used_right {
+                        true => None,
+                        false => cx.shouted(&decl.name),
+                    };
+                    let wanted = wanted.get(&index);
+                    let ranged = || range_of(cx, &decls, &known, index, uses, wanted);
+                    match shouted.or_else(ranged) {
                         Some(fix) => diag = diag.fix(fix),
                         None => {
                             let help = format!("give it a range: `{} in …`", decl.name);
@@ -330,7 +337,8 @@ fn from_uses(
             Some((access.clone(), fix))
         });
         let over_consts = cx.dims.only_consts(&facts.normal(&(a - b)));
-        let part = part(cx, decl, first, u, wanted);
+        let mine: Vec<&Use> = mine().filter(|u| weak_only || !u.weak).collect();
+        let part = part(cx, decl, &mine, wanted);
         let different = "use two indices if these are different axes";
         let mut diag = differ();
         if matches!(answer, Equality::Unknown) && over_consts {
@@ -410,42 +418,6 @@ fn stored(uses: &Uses, first: &Source, second: &Use) -> Option<Span> {
         .as_ref()
         .is_some_and(|access| Arc::ptr_eq(target, access));
     first_is.then_some(first.span)
-}
-
-/// Where the extent of the index is the shorter one, the longer axis can be read in part; where it
-/// is the longer one, the shorter axis can be padded.
-fn part(
-    cx: &BodyCx<'_>,
-    decl: &Decl,
-    first: &Source,
-    second: &Use,
-    wanted: Option<&Dim>,
-) -> Option<Fix> {
-    let facts = &cx.facts;
-    let (a, b) = (&first.extent, &second.extent);
-    let second_is_longer = facts.holds(a, CmpOp::Le, b);
-    if !second_is_longer && !facts.holds(b, CmpOp::Le, a) {
-        return None;
-    }
-    let first_read = first.access.as_ref();
-    let (longer, shorter, long_read, short_read) = match second_is_longer {
-        true => (b, a, Some(second.span), first_read),
-        false => (a, b, first_read.map(|_| first.span), Some(&second.access)),
-    };
-    let equal = |x: &Dim, y: &Dim| matches!(facts.equality(x, y), Equality::Equal);
-    let extent = match (&decl.extent, wanted) {
-        (Some((extent, _)), _) => extent,
-        (None, Some(wanted)) => wanted,
-        (None, None) if decl.reduced => shorter,
-        (None, None) => return None,
-    };
-    if equal(extent, shorter) {
-        let help = format!("`0 + {}` to read a part", decl.name);
-        return Some(Fix::before(long_read?, "0 + ", &help));
-    }
-    let inside = [format!("{} < {shorter}", decl.name)];
-    let pads = equal(extent, longer).then(|| short_read.map(|read| pad(cx, read, &inside)));
-    pads.flatten()?.into_iter().next()
 }
 
 /// The extent of the one unknown member of a merged read.

@@ -13,7 +13,8 @@
 //!   `hoisted`: what needs a statement of its own;
 //! * `expr`, `ops`, `access`, `reduce`: expressions; `traps`: what a reduction hardly means; `dtype`: their element types;
 //! * `aggs`: aggregations over records;
-//! * `extents`: what indices run over; `ranges`: accesses in bounds; `prove`: the facts for both;
+//! * `extents`: what indices run over; `parts`: axes of several lengths; `lower`: indices in upper case;
+//!   `ranges`: accesses in bounds; `prove`: the facts for both;
 //! * `conditions`: guards as facts; `outside`: accesses not proved; `guards`: how conditions around them
 //!   are corrected; `together`: several errors as one;
 //! * `fixes`: changes that errors propose; `padding`: values outside; `unbound`: which index is meant.
@@ -33,11 +34,13 @@ mod guards;
 mod hoisted;
 mod instance;
 mod kernels;
+mod lower;
 mod mentions;
 mod ops;
 mod others;
 mod outside;
 mod padding;
+mod parts;
 mod prove;
 mod ranges;
 mod reduce;
@@ -59,6 +62,7 @@ pub(crate) use arguments::solve_linear;
 pub use mentions::{Mentions, Paths};
 pub use others::{Others, Signature};
 pub use tree::*;
+pub(in crate::syntax) use walk::free;
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
@@ -134,6 +138,7 @@ pub fn check_with(program: &Program, others: &Others) -> Checked {
         checked.warnings.extend(warnings);
     }
     made.finish(&mut checked);
+    together::told_once(&mut checked.errors);
     checked.errors.sort_by_key(|diag| (diag.primary, diag.code));
     checked.errors.dedup();
     checked.warnings.sort_by_key(|warning| warning.span);

@@ -115,6 +115,8 @@ impl Walk<'_, '_> {
             .filter(|_| padded)
             .map(|inside| pad(self.cx, &access, &inside));
         let pads = pads.into_iter().flatten();
+        let interior = at.as_ref().filter(|_| in_part.is_none());
+        let interior = interior.and_then(|at| self.interior(at, low.as_ref()?));
         let starts_inside = low.is_some_and(|low| facts.nonneg(&low)) && in_part.is_none();
         let clauses = clauses.filter(|_| !guarded);
         let last = self.last(e, &at, extent, facts);
@@ -134,7 +136,10 @@ impl Walk<'_, '_> {
         let diag = match shorter {
             Some(help) => diag.help(help),
             None if !whole => diag.help("read it under an `if` that keeps the member in range"),
-            None => diag,
+            None => match interior {
+                Some(help) => diag.help(help),
+                None => diag,
+            },
         };
         self.outside.push(Outside {
             access,
@@ -184,6 +189,17 @@ impl Walk<'_, '_> {
     /// Have the indices of a position the extents of the declared result?
     fn as_declared(&self, at: &Option<Dim>) -> bool {
         at.as_ref().is_none_or(|at| self.undeclared(at).is_none())
+    }
+
+    /// What to do where the declared result is shorter than what is read before its elements too.
+    fn interior(&self, at: &Dim, low: &Dim) -> Option<String> {
+        let (id, wanted) = self.undeclared(at)?;
+        let before = -low.as_const().filter(|n| *n < 0)?;
+        let name = &self.indices[id.at()].name;
+        Some(format!(
+            "if the result is the interior, count from there: `{name} in {wanted}`, and `{name} + {before}` \
+             for `{name}` in every read"
+        ))
     }
 
     /// The index of a position runs over the declared result's axis, and over parts of others, if

@@ -80,6 +80,10 @@ impl StmtCx<'_, '_> {
         bodies: &[&ast::Expr],
         value: impl FnOnce(&mut Self) -> Option<T>,
     ) -> Option<(Vec<IndexId>, Option<Expr>, T)> {
+        if let Some(diag) = twice(reduce) {
+            self.report(diag);
+            return None;
+        }
         let before = self.visible.len();
         let depth = self.guards.len();
         let declared: Vec<Option<IndexId>> = reduce
@@ -265,6 +269,15 @@ impl StmtCx<'_, '_> {
             span,
             format!("there is no aggregation `{name}`"),
         );
+        if let (None, Some(last)) = (reduce.agg.as_ident(), reduce.agg.segments.last()) {
+            if Agg::from_name(last.as_str()).is_some() || last.as_str() == SOFTMAX_SUM {
+                return diag.fix(Fix::replace(span, last.as_str(), "it has no path: {}"));
+            }
+            return diag.help(format!(
+                "an aggregation is used in the `ein!` that declares it: declare `agg {last}` here too, or \
+                 call a block there"
+            ));
+        }
         let users = || self.cx.items.checked.aggs.iter().map(|(agg, _)| &**agg);
         if let ("norm", ReduceBody::Product(body)) = (name, &reduce.body) {
             let indices = super::tree::listed(&reduce.indices);
@@ -395,6 +408,22 @@ impl StmtCx<'_, '_> {
             _ => {}
         }
     }
+}
+
+/// The error about an index that stands twice in a reduction.
+fn twice(reduce: &ast::Reduce) -> Option<Diag> {
+    let mut indices = reduce.indices.iter().enumerate();
+    let (first, second) = indices.find_map(|(at, decl)| {
+        let mut before = reduce.indices[..at].iter();
+        let first = before.find(|other| other.name.name == decl.name.name)?;
+        Some((&first.name, &decl.name))
+    })?;
+    let text = format!("index `{second}` stands twice in this reduction");
+    let diag = Diag::new(Code::Duplicate, second.span, text).secondary(first.span, "first here");
+    let agg = &reduce.agg;
+    Some(diag.help(format!(
+        "two axes have two indices: `{agg}[i, j] x[i, j]`; one for both reads the diagonal: `{agg}[i] x[i, i]`"
+    )))
 }
 
 /// `sum[k where p; f32]`

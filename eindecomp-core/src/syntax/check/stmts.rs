@@ -9,6 +9,7 @@ use super::expr::StmtCx;
 use super::extents::Decl;
 use super::fixes::range;
 use super::prove::Equality;
+use super::together::without_mixed_up;
 use super::tree::{
     Index, IndexId, LoopVar, MAX_LENGTH, ParamRole, Statement, Stmt, TensorType, Type, VarId,
 };
@@ -78,6 +79,11 @@ impl<'a> BodyCx<'a> {
         for name in &pat.names {
             self.reserved(name);
         }
+        let hidden = pat.names.iter().find_map(|name| {
+            let var = self.lookup(name.as_str())?;
+            let state = self.vars[var.at()].role == Some(ParamRole::State);
+            state.then_some((name, var))
+        });
         let made = match &pat.indices {
             Some(left) => self.tensor_stmt(stmt, pat, left, ty, value),
             None => match &value.kind {
@@ -94,6 +100,14 @@ impl<'a> BodyCx<'a> {
                 }
             },
         };
+        let made = match hidden {
+            Some((name, state)) if made.is_some() => {
+                let diag = self.hides_state(name, state, (stmt.span, pat), made.as_ref());
+                self.errors.push(diag);
+                None
+            }
+            _ => made,
+        };
         match &made {
             None => {
                 for name in &pat.names {
@@ -109,6 +123,38 @@ impl<'a> BodyCx<'a> {
             Some(_) => {}
         }
         made
+    }
+
+    /// The error about a `let` of the name of a state: a store, if it gives all of it.
+    fn hides_state(
+        &mut self,
+        name: &Ident,
+        state: VarId,
+        (stmt, pat): (Span, &Pattern),
+        made: Option<&Stmt>,
+    ) -> Diag {
+        let known = &mut self.vars[state.at()];
+        known.used = true;
+        let text = format!("this `let` would hide the state `{name}`");
+        let diag =
+            Diag::new(Code::Duplicate, name.span, text).secondary(known.span, "declared here");
+        let ty = known.ty.clone();
+        let whole = match made {
+            Some(Stmt::Tensor(s)) => {
+                self.vars[s.target.at()].ty == ty && s.left.iter().all(|l| l.len() == 1)
+            }
+            _ => false,
+        };
+        match whole {
+            true => {
+                let bare = Span::new(stmt.start, pat.span.start);
+                let help = format!("to store into it write `{pat} = …`");
+                diag.fix(Fix::replace(bare, "", &help))
+            }
+            false => diag.help(format!(
+                "a store says where, `{name}[pos + i] = …;`; a tensor of its own has another name"
+            )),
+        }
     }
 
     /// The error about an expression that is given to a name without indices.
@@ -179,6 +225,7 @@ impl<'a> BodyCx<'a> {
         }
         let wanted = self.wanted(&pat.names[0], &left, &indices);
         let indices = extents::solve(self, indices, &uses, &wanted);
+        without_mixed_up(&mut self.errors, before);
         let (indices, mut values) = (indices?, values?);
         self.index_extents(&indices);
         self.note_ranges(&pat.names[0], &indices, &uses, &wanted);

@@ -53,6 +53,14 @@ impl BodyCx<'_> {
                 return None;
             }
         }
+        if let Some(diag) = scatter(target, subs) {
+            self.errors.push(diag);
+            return None;
+        }
+        if self.lookup(root.as_str()).is_none() && self.no_let(root, subs) {
+            self.define(root, None, false);
+            return None;
+        }
         let mut names = Vec::new();
         subs.iter()
             .for_each(|sub| self.index_names(sub, &mut names));
@@ -159,6 +167,21 @@ impl BodyCx<'_> {
                 diag.help("only `#[state]` parameters are stored into; `let` makes new tensors")
             }
         })
+    }
+
+    /// Reports a tensor that is defined without its `let`; false if another name is near.
+    fn no_let(&mut self, root: &Ident, subs: &[ast::Expr]) -> bool {
+        let before = self.errors.len();
+        self.lookup_or_report(root);
+        let Some(diag) = self.errors.get_mut(before) else {
+            return false;
+        };
+        if diag.fixes.is_empty() && subs.iter().all(|sub| walk::name(sub).is_some()) {
+            let help = "{} defines a tensor: only a state is stored into";
+            diag.fixes.push(Fix::before(root.span, "let ", help));
+            diag.help = None;
+        }
+        true
     }
 
     /// The refusal of a position that names a tensor with axes, unless that is an index too.
@@ -330,6 +353,17 @@ impl StmtCx<'_, '_> {
         self.report(diag.fix(cast(value, dtype)));
         None
     }
+}
+
+/// The refusal of a store to where data says.
+fn scatter(target: &ast::Place, subs: &[ast::Expr]) -> Option<Diag> {
+    let sub = subs.iter().find(|sub| walk::accesses(sub))?;
+    let text =
+        format!("`{sub}` of data is no position of a store: elements could meet in one place");
+    let diag = Diag::new(Code::StoreNotInjective, sub.span, text);
+    Some(diag.help(format!(
+        "say for each element of the state what it takes, as `{target}[c] = sum[s where ids[s] == c] x[s];`"
+    )))
 }
 
 /// What indexes the axis of a position, if each of `covered` has an axis already.

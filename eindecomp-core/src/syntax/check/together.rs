@@ -1,10 +1,12 @@
-//! Reads of one tensor in one statement that all leave it, as one error.
+//! What has one cause as one error: reads of one tensor in one statement that all leave it, a dim
+//! that is not declared, an index that is mixed up.
 
 use std::sync::Arc;
 
 use super::extents::Access;
-use crate::syntax::diag::{Diag, Fix};
+use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::count;
+use crate::syntax::token::Span;
 
 /// What a change of a read out of range does.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,11 +82,61 @@ fn one(first: Outside, more: &[Outside]) -> Diag {
     }
 }
 
+/// One error for all uses of a name that one declaration more would mend.
+pub(super) fn told_once(errors: &mut Vec<Diag>) {
+    errors.dedup();
+    let mut at = 0;
+    while at < errors.len() {
+        let first = errors[at].clone();
+        let [fix] = &first.fixes[..] else {
+            at += 1;
+            continue;
+        };
+        let shared = |other: &Diag| {
+            let inserted = fix.edits.iter().filter(|(span, _)| span.start == span.end);
+            let other_fix = &other.fixes;
+            let mut inserted = inserted.filter(|e| other_fix.iter().any(|f| f.edits.contains(e)));
+            let same = (other.code, &other.message) == (first.code, &first.message);
+            same && first.code == Code::UndefinedName && inserted.next().is_some()
+        };
+        let rest = errors.split_off(at + 1);
+        let (same, rest): (Vec<Diag>, Vec<Diag>) = rest.into_iter().partition(shared);
+        let more = same.into_iter().flat_map(|other| other.fixes);
+        for edit in more.flat_map(|fix| fix.edits) {
+            let edits = &mut errors[at].fixes[0].edits;
+            if !edits.contains(&edit) {
+                edits.push(edit);
+            }
+        }
+        errors.extend(rest);
+        at += 1;
+    }
+}
+
+/// Leaves out errors about extents, among those since number `before`, that an index has because it
+/// is another one that is meant, which is told.
+pub(super) fn without_mixed_up(errors: &mut Vec<Diag>, before: usize) {
+    let told = errors[before..].iter();
+    let told = told.filter(|e| e.code == Code::FactorInReduction);
+    let edits = told.flat_map(|e| &e.fixes).flat_map(|fix| &fix.edits);
+    let places: Vec<Span> = edits.map(|(span, _)| *span).collect();
+    let follows = |e: &Diag| {
+        let extents = matches!(e.code, Code::ExtentMismatch | Code::UnprovenExtent);
+        let second = e.secondary.as_ref().map(|(span, _)| *span);
+        extents && (places.contains(&e.primary) || second.is_some_and(|s| places.contains(&s)))
+    };
+    let mut at = 0;
+    errors.retain(|e| {
+        at += 1;
+        at <= before || !follows(e)
+    });
+}
+
 /// All of the changes at once, if none is in another's way.
 fn merged(mut fix: Fix, more: &[Fix]) -> Option<Fix> {
     let mut different = false;
     for (span, text) in more.iter().flat_map(|fix| &fix.edits) {
-        let clash = |(s, t): &&(crate::syntax::token::Span, String)| {
+        let clash = |(s, t): &&(Span, String)| {
             (s.start < span.end && span.start < s.end) || *s == *span && *t != *text
         };
         if fix.edits.contains(&(*span, text.clone())) {

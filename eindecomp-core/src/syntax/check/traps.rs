@@ -145,7 +145,8 @@ impl StmtCx<'_, '_> {
             });
             let shown = format!("({arg})");
             let held = Fix::wrap(arg.span, "(", ")", &shown, "{} if it is meant");
-            let diag = diag.fixes(read).fix(held);
+            let certain = read.is_some() && self.disagrees(arg);
+            let diag = diag.fixes(read).fixes((!certain).then_some(held));
             self.report(match mean {
                 Some(mean) => diag.help(mean),
                 None => diag,
@@ -153,6 +154,22 @@ impl StmtCx<'_, '_> {
             return None;
         }
         Some(())
+    }
+
+    /// Does an index of an argument read axes of different extents in the statement?
+    fn disagrees(&self, arg: &ast::Expr) -> bool {
+        let mut names = Vec::new();
+        super::walk::positions(arg, &mut names);
+        let axes = |name: &str| self.cx.value().map(|value| self.axes_of(value, name));
+        let differ = |axes: Vec<Dim>| axes.windows(2).any(|pair| pair[0] != pair[1]);
+        names.into_iter().any(|name| axes(name).is_some_and(differ)) || self.inner_disagrees(arg)
+    }
+
+    /// The same of what a sum in it reads.
+    fn inner_disagrees(&self, arg: &ast::Expr) -> bool {
+        let inner =
+            |e: &&ast::Expr| matches!(arg.kind, ast::ExprKind::Reduce(_)) && self.disagrees(e);
+        arg.children().iter().any(inner)
     }
 
     /// The index in place of the one that reads an axis of one of these extents.
@@ -179,6 +196,27 @@ impl StmtCx<'_, '_> {
             .next()
     }
 
+    /// A reduced index in place of one in a factor that does not fit its axis.
+    fn mixed_up(&self, factor: &ast::Expr, reduce: &ast::Reduce, body: &ast::Expr) -> Option<Fix> {
+        let (place, subs) = accessed(factor)?;
+        let t = self.cx.type_of(place)?;
+        let mut wrong = subs.iter().zip(&t.axes).filter(|(sub, axis)| {
+            let axes = sub_name(sub).map(|name| self.axes_of(body, name));
+            axes.is_some_and(|axes| axes.iter().any(|other| other != *axis))
+        });
+        let (sub, axis) = wrong.next()?;
+        let indices = reduce.indices.iter().map(|decl| decl.name.as_str());
+        let mut fits = indices.filter(|name| self.axes_of(body, name).contains(axis));
+        let (Some(index), None) = (fits.next(), fits.next()) else {
+            return None;
+        };
+        let fix = self.read_along(factor, index, std::slice::from_ref(axis))?;
+        fix.edits
+            .iter()
+            .all(|(span, _)| *span == sub.span())
+            .then_some(fix)
+    }
+
     /// Reports a body that hardly means what it says.
     pub(super) fn traps(
         &mut self,
@@ -199,6 +237,10 @@ impl StmtCx<'_, '_> {
                 let text =
                     format!("`{factor}` does not depend on the indices that this `{agg}` reduces");
                 let diag = Diag::new(Code::FactorInReduction, factor.span, text);
+                if let Some(other) = self.mixed_up(factor, reduce, body) {
+                    self.report(diag.fix(other));
+                    return None;
+                }
                 // A divided first factor has no product that could stay inside.
                 let outside = match at {
                     0 => after_first(body).map(|rest| format!("({head} {rest}) * {factor}")),

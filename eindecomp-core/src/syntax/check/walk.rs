@@ -63,7 +63,7 @@ pub(super) fn positions<'e>(e: &'e Expr, out: &mut Vec<&'e str>) {
 }
 
 /// Indices that stand alone as positions, in order, but for those that a reduction binds.
-pub(super) fn free(e: &Expr) -> Vec<&str> {
+pub(in crate::syntax) fn free(e: &Expr) -> Vec<&str> {
     let children = e.children().into_iter();
     let mut out: Vec<&str> = Vec::new();
     for child in children {

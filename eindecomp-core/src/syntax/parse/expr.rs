@@ -11,27 +11,36 @@ use crate::syntax::token::{Delim, Span, Tok};
 
 /// Binding strengths; a chain of equal strength groups to the left.
 const OR: u8 = 0;
+const AND: u8 = 1;
 const COMPARE: u8 = 2;
 const PRODUCT: u8 = 4;
 
 impl Parser {
     pub(super) fn expr(&mut self) -> Parse<Expr> {
-        self.nested(|p| p.binary(OR))
+        let value = self.nested(|p| p.binary(OR))?;
+        match self.is("?") || self.is_word("if") {
+            true => self.ternary(value),
+            false => Ok(value),
+        }
     }
 
     /// Operators that bind at least as strongly as `min`.
     fn binary(&mut self, min: u8) -> Parse<Expr> {
         let start = self.span();
         let mut left = self.cast()?;
-        while let Some((op, strength)) = self.binary_op().filter(|(_, s)| *s >= min) {
+        loop {
+            if min <= PRODUCT && self.is("@") {
+                return self.matmul(&left);
+            }
+            let Some((op, strength)) = self.binary_op().filter(|(_, s)| *s >= min) else {
+                break;
+            };
             self.at += 1;
+            self.word_operator(op);
             self.operator()?;
             let right = self.binary(strength + 1)?;
             if strength == COMPARE && self.comparison().is_some() {
-                let diag = Diag::new(Code::Syntax, self.span(), "comparisons cannot be chained");
-                let help = format!("write `{left} {} {right} && {right} …`", op.symbol());
-                let both = Fix::after(right.span, format!(" && {right}"), &help);
-                return Err(Box::new(diag.fix(both)));
+                return Err(self.chained(&left, op, &right));
             }
             let kind = ExprKind::Binary(op, Box::new(left), Box::new(right));
             left = Expr {
@@ -46,12 +55,18 @@ impl Parser {
         if let Some(cmp) = self.comparison() {
             return Some((BinaryOp::Cmp(cmp), COMPARE));
         }
+        if self.is_word("and") {
+            return Some((BinaryOp::And, AND));
+        }
+        if self.is_word("or") {
+            return Some((BinaryOp::Or, OR));
+        }
         let Some(Tok::Punct(punct)) = self.peek() else {
             return None;
         };
         Some(match *punct {
             "||" => (BinaryOp::Or, OR),
-            "&&" => (BinaryOp::And, 1),
+            "&&" => (BinaryOp::And, AND),
             "+" => (BinaryOp::Add, 3),
             "-" => (BinaryOp::Sub, 3),
             "*" => (BinaryOp::Mul, PRODUCT),
@@ -59,6 +74,16 @@ impl Parser {
             "%" => (BinaryOp::Rem, PRODUCT),
             _ => return None,
         })
+    }
+
+    /// A comparison, or what binds more strongly.
+    pub(super) fn compared(&mut self) -> Parse<Expr> {
+        self.binary(COMPARE)
+    }
+
+    /// One operand of a product.
+    pub(super) fn operand(&mut self) -> Parse<Expr> {
+        self.binary(PRODUCT + 1)
     }
 
     fn cast(&mut self) -> Parse<Expr> {
@@ -75,11 +100,17 @@ impl Parser {
         Ok(value)
     }
 
-    fn unary(&mut self) -> Parse<Expr> {
+    pub(super) fn unary(&mut self) -> Parse<Expr> {
+        if self.is("&") {
+            self.dereferenced();
+        }
         let op = match self.peek() {
             Some(Tok::Punct("-")) => UnaryOp::Neg,
             Some(Tok::Punct("!")) => UnaryOp::Not,
-            _ => return self.primary(),
+            _ => {
+                let value = self.primary()?;
+                return self.postfix(value);
+            }
         };
         let start = self.span();
         self.at += 1;
@@ -101,13 +132,17 @@ impl Parser {
                 "nan" => self.word_literal(Lit::Nan),
                 "true" => self.word_literal(Lit::Bool(true)),
                 "false" => self.word_literal(Lit::Bool(false)),
+                "not"
+                    if matches!(
+                        self.peek_at(self.at + 1),
+                        Some(Tok::Ident(_) | Tok::Literal(_))
+                    ) =>
+                {
+                    self.negation()?
+                }
                 _ => self.named()?,
             },
             Some(Tok::Punct("::")) => self.named()?,
-            Some(Tok::Punct("*")) if self.at > 0 && self.is_at(self.at - 1, "*") => {
-                let diag = self.unexpected_diag("an expression");
-                return Err(Box::new(diag.help("a power is `pow(x, y)`")));
-            }
             _ => return self.unexpected("an expression"),
         };
         Ok(Expr {
@@ -123,7 +158,10 @@ impl Parser {
 
     fn parens(&mut self) -> Parse<ExprKind> {
         self.open(Delim::Paren)?;
-        let mut items = self.list1(Delim::Paren, "an expression", Self::expr)?;
+        let outer = std::mem::replace(&mut self.bare_else, false);
+        let items = self.list1(Delim::Paren, "an expression", Self::expr);
+        self.bare_else = outer;
+        let mut items = items?;
         Ok(match items.pop() {
             Some(only) if items.is_empty() => ExprKind::Paren(Box::new(only)),
             last => {
@@ -136,13 +174,16 @@ impl Parser {
     fn condition(&mut self) -> Parse<ExprKind> {
         let start = self.span();
         self.expect_word("if")?;
-        let cond = Box::new(self.expr()?);
-        let then = Box::new(self.branch()?);
+        let mut cond = Box::new(self.expr()?);
+        if self.is("=") {
+            cond = self.equated(cond)?;
+        }
+        let mut naked = Vec::new();
+        let then = Box::new(self.branch(&mut naked)?);
         if !self.eat_word("else") {
             // Something stands where the `else` is missing.
             if matches!(self.peek(), Some(Tok::Ident(_) | Tok::Open(_))) {
-                let diag = Diag::new(Code::MissingElse, self.since(start), names::NO_ELSE);
-                return Err(Box::new(diag.help("write `else { … }`")));
+                return Err(self.no_else(start));
             }
             return Ok(ExprKind::If {
                 cond,
@@ -158,8 +199,11 @@ impl Parser {
                 span: self.since(start),
             }
         } else {
-            self.branch()?
+            self.branch(&mut naked)?
         };
+        if !naked.is_empty() {
+            self.braces(&naked, (&cond, &then, &otherwise));
+        }
         Ok(ExprKind::If {
             cond,
             then,
@@ -167,7 +211,18 @@ impl Parser {
         })
     }
 
-    fn branch(&mut self) -> Parse<Expr> {
+    fn no_else(&self, start: Span) -> Box<Diag> {
+        let diag = Diag::new(Code::MissingElse, self.since(start), names::NO_ELSE);
+        Box::new(diag.help("write `else { … }`"))
+    }
+
+    /// A value in braces; the place of one without goes to `naked`.
+    fn branch(&mut self, naked: &mut Vec<Span>) -> Parse<Expr> {
+        if matches!(self.peek(), Some(Tok::Ident(_) | Tok::Literal(_))) && !self.is_word("else") {
+            let value = self.without_default(|p| p.nested(|p| p.binary(OR)))?;
+            naked.push(value.span);
+            return Ok(value);
+        }
         self.open(Delim::Brace)?;
         if self.is_word("let") {
             let diag = self.unexpected_diag("an expression");
@@ -198,7 +253,10 @@ impl Parser {
                         .map(ReduceBody::Args)
                 });
             }
-            if self.attempts_reduction(after) {
+            let tensor = path
+                .as_ident()
+                .is_some_and(|name| self.shapes.contains_key(&name.name));
+            if !tensor && self.attempts_reduction(after) {
                 return self.reduction(path, |p| p.binary(PRODUCT).map(ReduceBody::Product));
             }
         }
@@ -211,22 +269,17 @@ impl Parser {
             path,
             fields,
         };
+        self.not_transposed(&place)?;
         if self.is_open(Delim::Bracket) {
             return self.access(place);
         }
         if self.is_open(Delim::Paren) {
             if !place.fields.is_empty() {
-                let text = format!("`{place}` is a field and cannot be called");
-                let diag = Diag::new(Code::Syntax, place.span, text);
-                return Err(Box::new(match place.fields.last() {
-                    Some(method) => diag.help(method_help(&place.path, method.as_str())),
-                    None => diag,
-                }));
+                return Err(self.whole_method(&place)?);
             }
-            if let Some(agg) = place.as_ident().filter(|name| is_only_agg(name.as_str())) {
-                let text = format!("`{agg}` is an aggregation, so it names the indices it reduces");
-                let diag = Diag::new(Code::UnknownFunction, place.span, text);
-                return Err(Box::new(diag.help(format!("write `{agg}[i] x[i]`"))));
+            let agg = place.as_ident().filter(|name| is_only_agg(name.as_str()));
+            if let Some(agg) = agg {
+                return Err(self.called_agg(agg)?);
             }
             self.at += 1;
             let args = self.list(Delim::Paren, Self::expr)?;
@@ -314,6 +367,7 @@ impl Parser {
     }
 
     fn access(&mut self, place: Place) -> Parse<ExprKind> {
+        self.not_slice(&place)?;
         self.open(Delim::Bracket)?;
         if self.is_close(Delim::Bracket) {
             let diag = self.unexpected_diag("an index");
@@ -322,15 +376,12 @@ impl Parser {
         }
         let subs = self.list(Delim::Bracket, Self::sub);
         let subs = subs.map_err(|diag| match self.peek() {
-            Some(Tok::Punct(":")) => Box::new(diag.help(
-                "an index runs over a whole axis; `x[0 + i]` with `i in 3` reads a part of one",
-            )),
             Some(Tok::Punct(".")) => {
                 Box::new(diag.help("any number of leading axes is `..l`, under `dim ..L`"))
             }
             _ => diag,
         })?;
-        let default = if self.eat_word("else") {
+        let default = if !self.bare_else && self.eat_word("else") {
             Some(self.outside()?)
         } else {
             None
@@ -374,7 +425,7 @@ impl Parser {
         })
     }
 
-    fn sub(&mut self) -> Parse<Sub> {
+    pub(super) fn sub(&mut self) -> Parse<Sub> {
         if self.eat("..") {
             return Ok(Sub::Rest(self.rest_index()?));
         }
@@ -408,17 +459,6 @@ impl Parser {
             inside = self.buffer.after_tree(inside);
         }
         (whole && inside < close).then(|| self.span().join(self.buffer.span(close)))
-    }
-}
-
-/// What a method of other libraries is here.
-fn method_help(of: &Path, method: &str) -> String {
-    if is_builtin(method) {
-        format!("an aggregation stands in front: `{method}[i] {of}[i]`")
-    } else if (1..=3).any(|n| ScalarFn::from_name(method, n).is_some()) {
-        format!("a function stands in front: `{method}({of}[i])`")
-    } else {
-        names::instead(method)
     }
 }
 

@@ -108,6 +108,7 @@ impl Parser {
         let generics = self.generics()?;
         self.open(Delim::Paren)?;
         let params = self.list(Delim::Paren, Self::param)?;
+        self.note_params(&params);
         if !self.is("->") {
             let diag = self.unexpected_diag("`->` and the type of the result");
             return Err(Box::new(

@@ -1,13 +1,13 @@
 //! Statements, patterns and results.
 
 use super::cursor::AttrPlace;
+use super::whole::Left;
 use super::{Parse, Parser};
 use crate::syntax::ast::{
     Expr, ExprKind, ForRange, Ident, IndexDecl, LeftIndex, Path, Pattern, Place, ResultNames, Stmt,
     StmtKind,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::names;
 use crate::syntax::token::{Delim, Tok};
 
 /// What the next statement is, by its first tokens.
@@ -81,6 +81,8 @@ impl Parser {
 
     /// Reads one statement, or reports why not and goes on behind it. False if none starts here.
     fn stmt_recovering(&mut self, end: usize, stmts: &mut Vec<Stmt>) -> bool {
+        self.stmt = self.span();
+        self.left = None;
         let attrs = self.attrs(AttrPlace::Stmt);
         let (start, span) = (self.at, self.span());
         if matches!(self.start(), Start::Result) {
@@ -116,17 +118,18 @@ impl Parser {
         }
         if self.is_name_at(self.at) {
             let next = self.at + 1;
-            if self.is_at(next, "=") {
+            if self.is_at(next, "=") || self.compound(next).is_some() {
                 return Start::Carry;
             }
             let mut open = next;
             while self.is_at(open, ".") && self.is_name_at(open + 1) {
                 open += 2;
             }
-            if self.peek_at(open) == Some(&Tok::Open(Delim::Bracket))
-                && self.is_at(self.buffer.after_tree(open), "=")
-            {
-                return Start::Store;
+            if self.peek_at(open) == Some(&Tok::Open(Delim::Bracket)) {
+                let after = self.buffer.after_tree(open);
+                if self.is_at(after, "=") || self.compound(after).is_some() {
+                    return Start::Store;
+                }
             }
         }
         if self.is_open(Delim::Paren) && self.is_at(self.buffer.after_tree(self.at), "=") {
@@ -194,8 +197,16 @@ impl Parser {
         } else {
             None
         };
-        self.expect("=")?;
-        let value = self.expr()?;
+        self.left = Some(Left::of(&pat));
+        let value = match self.compound(self.at) {
+            Some(op) => self.let_compound(&pat, op)?,
+            None => {
+                self.expect("=")?;
+                self.expr()?
+            }
+        };
+        self.left = None;
+        self.note_let(&pat);
         self.semicolon()?;
         Ok(StmtKind::Let {
             mutable,
@@ -217,8 +228,6 @@ impl Parser {
         Err(Box::new(match self.peek() {
             Some(Tok::Punct("&")) => diag.fix(twice("&&")),
             Some(Tok::Punct("|")) => diag.fix(twice("||")),
-            Some(Tok::Punct("^")) => diag.help("a power is `pow(x, y)`"),
-            Some(Tok::Punct("@")) => diag.help(names::instead("matmul")),
             Some(Tok::Ident(_)) => diag.fix(Fix::after(before, ";", "add {}")),
             Some(Tok::Punct("..")) => diag.help("a range stands in a `for` only"),
             _ => diag,
@@ -290,7 +299,11 @@ impl Parser {
     pub(super) fn index_decl(&mut self) -> Parse<IndexDecl> {
         let name = self.ident("an index")?;
         let extent = if self.eat_word("in") {
-            Some(self.dim()?)
+            let extent = self.dim()?;
+            if self.is("..") {
+                return self.range(&name, extent);
+            }
+            Some(extent)
         } else {
             None
         };
@@ -316,8 +329,13 @@ impl Parser {
         };
         self.open(Delim::Bracket)?;
         let subs = self.list1(Delim::Bracket, "an index expression", Self::expr)?;
-        self.expect("=")?;
-        let value = self.expr()?;
+        let value = match self.compound(self.at) {
+            Some(op) => self.store_compound(&target, &subs, op)?,
+            None => {
+                self.expect("=")?;
+                self.expr()?
+            }
+        };
         self.semicolon()?;
         Ok(StmtKind::Store {
             target,
@@ -333,6 +351,9 @@ impl Parser {
         } else {
             vec![self.ident("a name")?]
         };
+        if self.compound(self.at).is_some() {
+            return Err(Box::new(self.carry_compound(&targets[0])));
+        }
         self.expect("=")?;
         let call = self.expr()?;
         self.semicolon()?;

@@ -1,0 +1,73 @@
+//! Indices that read axes of several lengths: the longer ones in part, or the shorter ones padded.
+
+use super::body::BodyCx;
+use super::extents::{Decl, Use};
+use super::fixes::range;
+use super::padding::pad;
+use super::prove::Equality;
+use crate::ein::Dim;
+use crate::syntax::ast::CmpOp;
+use crate::syntax::diag::Fix;
+use crate::syntax::token::Span;
+
+/// What makes all `uses` of an index agree on its own extent: that of its `in`, else that of the
+/// declared result, else the least one of a reduced index.
+pub(super) fn part(
+    cx: &BodyCx<'_>,
+    decl: &Decl,
+    uses: &[&Use],
+    wanted: Option<&Dim>,
+) -> Option<Fix> {
+    let facts = &cx.facts;
+    let at_most = |a: &Dim, b: &Dim| facts.holds(a, CmpOp::Le, b);
+    let least = || {
+        let mut extents = uses.iter().map(|u| &u.extent);
+        extents.find(|extent| uses.iter().all(|u| at_most(extent, &u.extent)))
+    };
+    let declared = decl.extent.as_ref().map(|(extent, _)| extent);
+    let extent = match declared.or(wanted) {
+        Some(extent) => extent,
+        None if decl.reduced => least()?,
+        None => return None,
+    };
+    let equal = |u: &&&Use| matches!(facts.equality(&u.extent, extent), Equality::Equal);
+    let (own, others): (Vec<&Use>, Vec<&Use>) = uses.iter().partition(|u| equal(u));
+    let given = declared.is_some() || !own.is_empty();
+    if others.iter().all(|u| at_most(extent, &u.extent)) {
+        let shown = others.iter().map(|u| {
+            let mut subs = u.access.subs.clone();
+            subs[u.axis] = format!("0 + {}", decl.name);
+            format!("`{}[{}]`", u.access.place, subs.join(", "))
+        });
+        let help = format!("{} to read a part", shown.collect::<Vec<_>>().join(" and "));
+        let mut fix = match given {
+            true => Fix {
+                help,
+                edits: Vec::new(),
+            },
+            false => {
+                let range = range(&decl.name, decl.span, &extent.to_string());
+                Fix {
+                    help: format!("{}, and {help}", range.help),
+                    ..range
+                }
+            }
+        };
+        let starts = others.iter().map(|u| Span::new(u.span.start, u.span.start));
+        fix.edits.extend(starts.map(|start| (start, "0 + ".into())));
+        return Some(fix);
+    }
+    if !given || !others.iter().all(|u| at_most(&u.extent, extent)) {
+        return None;
+    }
+    let pads = others.iter().map(|u| {
+        let inside = [format!("{} < {}", decl.name, u.extent)];
+        pad(cx, &u.access, &inside).into_iter().next()
+    });
+    let pads = pads.collect::<Option<Vec<Fix>>>()?.into_iter();
+    pads.reduce(|mut all, fix| {
+        all.help += &format!(", and {}", fix.help);
+        all.edits.extend(fix.edits);
+        all
+    })
+}

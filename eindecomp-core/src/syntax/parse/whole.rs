@@ -1,0 +1,429 @@
+//! What other languages do with whole tensors, `x @ w`, `x.sum()`, `x.T`, `x[2:5]`, by the elements.
+
+use std::sync::Arc;
+
+use super::slips::function;
+use super::{Parse, Parser};
+use crate::ein::Agg;
+use crate::syntax::ast::{
+    Expr, ExprKind, Ident, LeftIndex, Lit, Param, Path, Pattern, Place, Sub, TypeKind, UnaryOp,
+};
+use crate::syntax::check::free;
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names;
+use crate::syntax::token::{Delim, Span, Tok};
+
+/// The left side of the `let` that is being read.
+pub(super) struct Left {
+    /// Its name, or the first of several.
+    pub(super) name: String,
+    /// All of it.
+    pub(super) span: Span,
+    /// Its indices, if it has brackets.
+    pub(super) indices: Option<Vec<String>>,
+}
+
+impl Left {
+    pub(super) fn of(pattern: &Pattern) -> Left {
+        let plain = |index: &LeftIndex| match index {
+            LeftIndex::Index(decl) => Some(decl.name.to_string()),
+            _ => None,
+        };
+        let indices = pattern.indices.as_ref();
+        Left {
+            name: pattern
+                .names
+                .first()
+                .map(Ident::to_string)
+                .unwrap_or_default(),
+            span: pattern.span,
+            indices: indices.map(|all| all.iter().filter_map(plain).collect()),
+        }
+    }
+}
+
+impl Parser {
+    /// Notes the axes of the parameters of a block, each by the name that its index would have.
+    pub(super) fn note_params(&mut self, params: &[Param]) {
+        self.shapes.clear();
+        for param in params {
+            if let TypeKind::Tensor {
+                axes: Some(axes), ..
+            } = &param.ty.kind
+            {
+                let names = axes.iter().map(|axis| axis.to_string().to_lowercase());
+                let names: Vec<String> = names.collect();
+                let plain = |name: &String| name.chars().all(|c| c.is_alphanumeric() || c == '_');
+                if names.iter().all(plain) {
+                    self.shapes.insert(param.name.name.clone(), names);
+                }
+            }
+        }
+    }
+
+    /// Notes the axes of what a `let` defines.
+    pub(super) fn note_let(&mut self, pattern: &Pattern) {
+        let plain = |index: &LeftIndex| match index {
+            LeftIndex::Index(decl) => Some(decl.name.to_string()),
+            _ => None,
+        };
+        let indices = pattern.indices.as_ref();
+        let indices: Option<Vec<String>> = indices.and_then(|all| all.iter().map(plain).collect());
+        for name in &pattern.names {
+            match &indices {
+                Some(indices) => drop(self.shapes.insert(name.name.clone(), indices.clone())),
+                None => drop(self.shapes.remove(&name.name)),
+            }
+        }
+    }
+
+    /// Does the statement end here, so that what was read since its `=` is all of its value?
+    fn ends(&self) -> bool {
+        self.is(";")
+    }
+
+    /// `x[2..5]` and `x[2:5]`, where nothing else is read.
+    fn slice(&mut self, place: &Place) -> Option<Diag> {
+        let close = self.buffer.partner(self.at);
+        let mut at = self.at + 1;
+        // A `..` in front is that of any number of axes.
+        at = self.buffer.after_tree(at);
+        let rest = |at: usize| self.is_at(at, "..") && self.is_at(at - 1, ",");
+        while at < close && (rest(at) || !(self.is_at(at, "..") || self.is_at(at, ":"))) {
+            at = self.buffer.after_tree(at);
+        }
+        if at >= close {
+            return None;
+        }
+        let text = "an index runs over a whole axis";
+        let diag = Diag::new(Code::Syntax, self.buffer.span(at), text);
+        let help = "`x[0 + i]` with `i in 3` reads a part of an axis";
+        let begin = self.at;
+        self.at += 1;
+        let low = self.dim();
+        let bounds = low.ok().filter(|_| self.at == at).and_then(|low| {
+            self.at += 1;
+            let high = self.dim().ok()?;
+            (self.at == close && self.is_at(close + 1, ";")).then_some((low, high))
+        });
+        self.at = begin;
+        let Some(((low, high), left)) = bounds.zip(self.left.as_ref()) else {
+            return Some(diag.help(help));
+        };
+        let index = match left.indices.as_deref() {
+            None => "i".to_owned(),
+            Some([only]) => only.clone(),
+            Some(_) => return Some(diag.help(help)),
+        };
+        let extent = match &*low.to_string() {
+            "0" => high.to_string(),
+            low => format!("{high} - {low}"),
+        };
+        let whole = place.span.join(self.buffer.span(close));
+        let read = format!("{place}[{low} + {index}]");
+        let help = format!("write `let {}[{index} in {extent}] = {read}`", left.name);
+        let end = left.span.end;
+        let range = match left.indices {
+            None => Fix::after(left.span, format!("[{index} in {extent}]"), &help),
+            Some(_) => Fix::before(Span::new(end - 1, end - 1), format!(" in {extent}"), &help),
+        };
+        Some(diag.fix(range.and(whole, read)))
+    }
+
+    /// What `x @ w` is in full, where the indices of both are known and nothing else is computed.
+    pub(super) fn matmul(&mut self, left: &Expr) -> Parse<Expr> {
+        let span = self.span();
+        self.at += 1;
+        let right = self.operand()?;
+        let diag = Diag::new(Code::Syntax, span, "a product of matrices is written out");
+        let help = names::instead("matmul");
+        let shapes = (self.indexed(left), self.indexed(&right));
+        let (Some(a), Some(b)) = shapes else {
+            return Err(Box::new(diag.help(help)));
+        };
+        let elements = matches!(left.kind, ExprKind::Access { .. });
+        let elements_too = matches!(right.kind, ExprKind::Access { .. });
+        let contracted = match elements {
+            true => a.iter().find(|index| b.contains(index)),
+            false => a.last().filter(|last| b.first() == Some(*last)),
+        };
+        let fits = elements == elements_too && self.ends();
+        let (Some(k), Some(to)) = (contracted.filter(|_| fits), self.left.as_ref()) else {
+            return Err(Box::new(diag.help(help)));
+        };
+        let mut out: Vec<String> = a.iter().filter(|index| *index != k).cloned().collect();
+        let repeated = |names: &[String]| {
+            let mut each = names.iter().enumerate();
+            each.any(|(at, name)| names[..at].contains(name))
+        };
+        out.extend(b.iter().filter(|index| *index != k).cloned());
+        if repeated(&a) || repeated(&b) || repeated(&out) {
+            return Err(Box::new(diag.help(help)));
+        }
+        let read = |e: &Expr, indices: &[String]| match &e.kind {
+            ExprKind::Name(place) if place.fields.is_empty() => {
+                format!("{place}[{}]", indices.join(", "))
+            }
+            ExprKind::Name(place) => {
+                let swapped: Vec<String> = indices.iter().rev().cloned().collect();
+                format!("{}[{}]", place.path, swapped.join(", "))
+            }
+            _ => e.to_string(),
+        };
+        let text = format!("sum[{k}] {} * {}", read(left, &a), read(&right, &b));
+        let whole = left.span.join(right.span);
+        let fix = match &to.indices {
+            None => {
+                let out = out.join(", ");
+                let help = format!("write `let {}[{out}] = {text}`", to.name);
+                Fix::after(to.span, format!("[{out}]"), &help).and(whole, text)
+            }
+            Some(given) if *given == out => Fix::replace(whole, text, "write {}"),
+            Some(_) => return Err(Box::new(diag.help(help))),
+        };
+        Err(Box::new(diag.fix(fix)))
+    }
+
+    /// The indices of an access, or those that a tensor named or transposed would have.
+    fn indexed(&self, e: &Expr) -> Option<Vec<String>> {
+        match &e.kind {
+            ExprKind::Access { subs, .. } => {
+                let name = |sub: &Sub| match sub {
+                    Sub::Expr(e) => match &e.kind {
+                        ExprKind::Name(place) => place.as_ident().map(Ident::to_string),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                subs.iter().map(name).collect()
+            }
+            ExprKind::Name(place) => {
+                let shape = self.shapes.get(&place.path.as_ident()?.name)?.clone();
+                match &place.fields[..] {
+                    [] => Some(shape),
+                    [field] if field.as_str() == "T" && shape.len() == 2 => {
+                        Some(shape.into_iter().rev().collect())
+                    }
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// Refuses a slice.
+    pub(super) fn not_slice(&mut self, place: &Place) -> Parse<()> {
+        self.slice(place).map_or(Ok(()), |diag| Err(Box::new(diag)))
+    }
+
+    /// Refuses a transposed tensor.
+    pub(super) fn not_transposed(&mut self, place: &Place) -> Parse<()> {
+        let found = self.transposed(place);
+        found.map_or(Ok(()), |diag| Err(Box::new(diag)))
+    }
+
+    /// `x.T`, where `x` has two axes that are known: in front of indices, or as a whole value.
+    fn transposed(&mut self, place: &Place) -> Option<Diag> {
+        let (root, shape) = self.tensor_of(place)?;
+        let [a, b] = &shape[..] else { return None };
+        let last = place.fields.last()?;
+        if place.fields.len() != 1 || !matches!(last.as_str(), "T" | "mT") {
+            return None;
+        }
+        let text = format!("`{root}` has no field `{last}`: axes change places by their indices");
+        let diag = Diag::new(Code::UnknownField, last.span, text);
+        if self.is_open(Delim::Bracket) {
+            let begin = self.at;
+            self.at += 1;
+            let subs = self.list(Delim::Bracket, Self::sub).unwrap_or_default();
+            let [first, second] = &subs[..] else {
+                self.at = begin;
+                return None;
+            };
+            let span = place.span.join(self.buffer.span(self.at - 1));
+            let text = format!("{root}[{second}, {first}]");
+            return Some(diag.fix(Fix::replace(span, text, "write {}")));
+        }
+        let left = self.left.as_ref().filter(|left| left.indices.is_none())?;
+        let (read, out) = (format!("{root}[{a}, {b}]"), format!("[{b}, {a}]"));
+        let help = format!("write `let {}{out} = {read}`", left.name);
+        let fix = Fix::after(left.span, out, &help).and(place.span, read);
+        let alone = self.ends() && self.starts_value(place.span);
+        (alone && a != b).then(|| diag.fix(fix))
+    }
+
+    /// The tensor with known axes of which a method or field is named, and those axes.
+    fn tensor_of(&self, place: &Place) -> Option<(Arc<str>, Vec<String>)> {
+        let root = place.path.as_ident()?;
+        let shape = self
+            .shapes
+            .get(&root.name)
+            .filter(|_| place.fields.len() == 1)?;
+        Some((root.name.clone(), shape.clone()))
+    }
+
+    /// `x.sum()`, `x.exp()`, `x.transpose()` of a whole tensor; the arguments are not taken yet.
+    pub(super) fn whole_method(&mut self, place: &Place) -> Parse<Box<Diag>> {
+        let text = format!("`{place}` is a field and cannot be called");
+        let diag = Diag::new(Code::Syntax, place.span, text);
+        let Some(method) = place.fields.last() else {
+            return Ok(Box::new(diag));
+        };
+        let help = method_help(&place.path, method.as_str());
+        self.at += 1;
+        let args = self.list(Delim::Paren, Self::expr)?;
+        let span = place.span.join(self.buffer.span(self.at - 1));
+        let fix = self.tensor_of(place).and_then(|(root, shape)| {
+            self.method_fix((&root, &shape), method.as_str(), &args, span)
+        });
+        Ok(Box::new(match fix {
+            Some(fix) => diag.fix(fix),
+            None => diag.help(help),
+        }))
+    }
+
+    fn method_fix(
+        &self,
+        (root, shape): (&str, &[String]),
+        method: &str,
+        args: &[Expr],
+        span: Span,
+    ) -> Option<Fix> {
+        let left = self.left.as_ref()?;
+        let taken = left.indices.clone().unwrap_or_default();
+        let alone = self.ends() && self.starts_value(span);
+        let distinct = |names: &[String]| {
+            let mut each = names.iter().enumerate();
+            each.all(|(at, name)| !names[..at].contains(name))
+        };
+        if !distinct(shape) {
+            return None;
+        }
+        // The value, and the indices that it has then.
+        let (text, out) = if let Some(agg) = Agg::from_name(method) {
+            let axis = match args {
+                [] => None,
+                [e] => Some(axis(e, shape.len())?),
+                _ => return None,
+            };
+            let reduced = |at: usize| axis.is_none_or(|axis| axis == at);
+            // A name on the left is not free.
+            let fresh = |(at, name): (usize, &String)| match reduced(at) && taken.contains(name) {
+                true => format!("{name}2"),
+                false => name.clone(),
+            };
+            let names: Vec<String> = shape.iter().enumerate().map(fresh).collect();
+            let of = |wanted: bool| -> Vec<String> {
+                let names = names.iter().enumerate();
+                let names = names.filter(|(at, _)| reduced(*at) == wanted);
+                names.map(|(_, name)| name.clone()).collect()
+            };
+            let over = of(true);
+            if over.is_empty() || agg.row().selects && over.len() > 1 {
+                return None;
+            }
+            let text = format!("{agg}[{}] {root}[{}]", over.join(", "), names.join(", "));
+            (text, of(false))
+        } else if matches!(method, "t" | "transpose") && args.is_empty() && shape.len() == 2 {
+            let out = shape.iter().rev().cloned().collect();
+            (format!("{root}[{}]", shape.join(", ")), out)
+        } else {
+            let name = function(method, args.len() + 1)?;
+            let mut shown = vec![format!("{root}[{}]", shape.join(", "))];
+            shown.extend(args.iter().map(Expr::to_string));
+            (format!("{name}({})", shown.join(", ")), shape.to_vec())
+        };
+        match &left.indices {
+            None if alone => {
+                let out = out.join(", ");
+                let help = format!("write `let {}[{out}] = {text}`", left.name);
+                Some(Fix::after(left.span, format!("[{out}]"), &help).and(span, text))
+            }
+            None => None,
+            Some(given) => {
+                let known = out.iter().all(|name| given.contains(name));
+                let text = match alone || !text.contains("] ") {
+                    true => text,
+                    false => format!("({text})"),
+                };
+                known.then(|| Fix::replace(span, text, "write {}"))
+            }
+        }
+    }
+
+    /// Does a `=` stand in front of it?
+    fn starts_value(&self, span: Span) -> bool {
+        let tokens = self.buffer.tokens();
+        let at = tokens
+            .iter()
+            .position(|token| token.span.start == span.start);
+        at.is_some_and(|at| at > 0 && self.is_at(at - 1, "="))
+    }
+
+    /// `sum(x[i])` and `sum(i) x[i]`; the arguments are not taken yet.
+    pub(super) fn called_agg(&mut self, agg: &Ident) -> Parse<Box<Diag>> {
+        let text = format!("`{agg}` is an aggregation, so it names the indices it reduces");
+        let diag = Diag::new(Code::UnknownFunction, agg.span, text);
+        let help = format!("write `{agg}[i] x[i]`");
+        let (open, close) = (self.span(), self.buffer.partner(self.at));
+        self.at += 1;
+        let Ok(args) = self.list(Delim::Paren, Self::expr) else {
+            return Ok(Box::new(diag.help(help)));
+        };
+        let name =
+            |e: &Expr| matches!(&e.kind, ExprKind::Name(place) if place.as_ident().is_some());
+        let follows = matches!(self.peek(), Some(Tok::Ident(_) | Tok::Open(Delim::Paren)));
+        if follows && !args.is_empty() && args.iter().all(name) {
+            let shown: Vec<String> = args.iter().map(Expr::to_string).collect();
+            let help = format!("write `{agg}[{}] …`", shown.join(", "));
+            let fix = Fix::replace(open, "[", &help).and(self.buffer.span(close), "]");
+            return Ok(Box::new(diag.fix(fix)));
+        }
+        let left = self.left.as_ref().and_then(|left| left.indices.clone());
+        let ([arg], Some(left)) = (&args[..], left) else {
+            return Ok(Box::new(diag.help(help)));
+        };
+        let names = free(arg).into_iter();
+        let over: Vec<&str> = names
+            .filter(|name| left.iter().all(|l| l != name))
+            .collect();
+        if over.is_empty() {
+            return Ok(Box::new(diag.help(help)));
+        }
+        let over = over.join(", ");
+        let body = match arg.kind {
+            ExprKind::Access { .. } | ExprKind::Call { .. } => arg.to_string(),
+            _ => format!("({arg})"),
+        };
+        let whole = agg.span.join(self.buffer.span(close));
+        let alone = self.ends() && self.starts_value(whole);
+        let text = match alone {
+            true => format!("{agg}[{over}] {body}"),
+            false => format!("({agg}[{over}] {body})"),
+        };
+        Ok(Box::new(diag.fix(Fix::replace(whole, text, "write {}"))))
+    }
+}
+
+/// An axis by its number, counted from the end if that is negative.
+fn axis(e: &Expr, rank: usize) -> Option<usize> {
+    match &e.kind {
+        ExprKind::Lit(Lit::Int(n)) => usize::try_from(*n).ok().filter(|n| *n < rank),
+        ExprKind::Unary(UnaryOp::Neg, inner) => match inner.kind {
+            ExprKind::Lit(Lit::Int(n)) => rank.checked_sub(usize::try_from(n).ok()?),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// What a method of other libraries is here.
+fn method_help(of: &Path, method: &str) -> String {
+    if Agg::from_name(method).is_some() {
+        format!("an aggregation stands in front: `{method}[i] {of}[i]`")
+    } else if let Some(name) = function(method, 1) {
+        format!("a function stands in front: `{name}({of}[i])`")
+    } else {
+        names::instead(method)
+    }
+}
