@@ -8,8 +8,8 @@ use std::sync::Arc;
 use eindecomp_core::graph::{BoundGraph, EinGraph};
 use eindecomp_core::plan::cluster::LinkClass;
 use eindecomp_core::plan::{Cluster, Explain, Hierarchy, Plan, PlanOptions, plan};
-use eindecomp_core::task::exchange::moved_bytes;
 use eindecomp_core::task::lower::lower;
+use eindecomp_core::task::traffic::moved_bytes;
 use eindecomp_runtime::{MemoryMode, Workers};
 
 /// Two projections of several rows, weights given anew at each run.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use eindecomp_core::graph::{BoundGraph, GraphBuilder, Op, Pin, Role};
 use eindecomp_core::plan::Plan;
 use eindecomp_core::reference::{self, RefTensor};
-use eindecomp_core::task::exchange::moved_bytes;
 use eindecomp_core::task::lower::lower;
+use eindecomp_core::task::traffic::moved_bytes;
 use eindecomp_core::task::verify::verify;
 use eindecomp_runtime::{Executor, MemoryMode, Tensor, Workers};
 

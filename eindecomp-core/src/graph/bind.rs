@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::canon::Lazy;
 use super::{Clause, EinGraph, NodeId, Op, Store, Window};
 use crate::ein::dim::DimError;
 use crate::ein::{Dim, EinSum, Expr};
@@ -97,6 +98,7 @@ pub struct BoundGraph {
     graph: EinGraph,
     shapes: Vec<Vec<usize>>,
     labels: Vec<Vec<usize>>,
+    pub(super) canon: Lazy,
 }
 
 impl Deref for BoundGraph {
@@ -219,6 +221,7 @@ impl EinGraph {
                 graph,
                 shapes,
                 labels,
+                canon: Lazy::default(),
             })
         } else {
             Err(errors)

@@ -1,16 +1,78 @@
 //! The canonical text of a bound graph: what plan keys are made of.
 
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+
 use super::BoundGraph;
 use super::display::dump;
 
 impl BoundGraph {
     /// The dump with labels as numbers, and without names and the values of numbered literals:
     /// equal for graphs that differ in these alone. Pins are a part of the plan key of their own.
-    pub fn canonical(&self) -> String {
-        let mut text = String::new();
-        dump(self, &mut text, false).expect("writing to a string does not fail");
-        text
+    pub fn canonical(&self) -> &str {
+        &self.canon().text
     }
+
+    /// Per node a number, equal where the nodes' lines in the canonical text are: but for the tensors
+    /// that stand there, and which literals. Such nodes have one shape and are computed in one way.
+    pub fn kinds(&self) -> &[u32] {
+        &self.canon().kinds
+    }
+
+    fn canon(&self) -> &Canon {
+        self.canon.0.get_or_init(|| {
+            let mut text = String::new();
+            dump(self, &mut text, false).expect("writing to a string does not fail");
+            let kinds = kinds(&text);
+            Arc::new(Canon { text, kinds })
+        })
+    }
+}
+
+#[derive(Debug)]
+struct Canon {
+    text: String,
+    kinds: Vec<u32>,
+}
+
+/// Made when it is first asked for. It follows from the graph: two of them are never what tells
+/// graphs apart.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lazy(OnceLock<Arc<Canon>>);
+
+impl PartialEq for Lazy {
+    fn eq(&self, _: &Lazy) -> bool {
+        true
+    }
+}
+
+impl Eq for Lazy {}
+
+/// Of the lines that are nodes.
+fn kinds(text: &str) -> Vec<u32> {
+    let mut known: HashMap<Vec<u8>, u32> = HashMap::new();
+    let mut line_without = Vec::new();
+    let mut kind = |line: &str| {
+        line_without.clear();
+        let mut bytes = line.bytes().peekable();
+        let mut quoted = false;
+        while let Some(b) = bytes.next() {
+            line_without.push(b);
+            match b {
+                b'"' => quoted = !quoted,
+                b'\\' if quoted => line_without.extend(bytes.next()),
+                b'%' | b'$' if !quoted => while bytes.next_if(u8::is_ascii_digit).is_some() {},
+                _ => {}
+            }
+        }
+        let next = known.len() as u32;
+        match known.get(&line_without) {
+            Some(&kind) => kind,
+            None => *known.entry(line_without.clone()).or_insert(next),
+        }
+    };
+    let nodes = text.lines().filter(|line| line.starts_with("  %"));
+    nodes.map(&mut kind).collect()
 }
 
 #[cfg(test)]
@@ -26,6 +88,7 @@ mod tests {
             .bind(&dims)
             .unwrap()
             .canonical()
+            .into()
     }
 
     const DUMP: &str = r#"eingraph {
@@ -35,6 +98,33 @@ mod tests {
         %1 "y" = sum[j=3; f64] %0[i, j] * $0:f32 -> f32[i=B]
         output "y" = %1
     }"#;
+
+    #[test]
+    fn kinds_are_lines_but_for_tensors_and_literals() {
+        let text = r#"eingraph {
+            slot $0 = 0.125
+            slot $1 = 0.5
+            %0 "x" = input f32[2, 3]
+            %1 "w" = weight f32[2, 3]
+            %2 "v" = weight f32[2, 3]
+            %3 "a" = %0[i, j] * %1[i, j] * $0:f32 -> f32[i=2, j=3]
+            %4 "b" = %3[s, t] * %2[s, t] * $1:f32 -> f32[s=2, t=3]
+            %5 "c" = %4[i, j] * %4[i, j] * 2:f32 -> f32[i=2, j=3]
+            %6 "d" = %5[j, i] -> f32[i=3, j=2]
+            output "y" = %6
+        }"#;
+        let graph = EinGraph::parse(text).unwrap();
+        let graph = graph.bind(&BTreeMap::new()).unwrap();
+        assert_eq!(graph.kinds(), [0, 1, 1, 2, 2, 3, 4]);
+        // made or not, it is the same graph
+        assert_eq!(
+            graph,
+            EinGraph::parse(text)
+                .unwrap()
+                .bind(&BTreeMap::new())
+                .unwrap()
+        );
+    }
 
     #[test]
     fn names_and_literals_do_not_matter() {

@@ -31,10 +31,10 @@ use std::fmt::{self, Display, Formatter, Write};
 use std::sync::Arc;
 
 use super::verify::is_identifier;
-use super::{EinGraph, Op, Pin, Role, Window};
+use super::{EinGraph, NodeId, Op, Pin, Role, Window};
 use crate::ein::{
-    Aggregation, DType, EinSum, Expr, Label, LabelId, Opaque, Operand, RecordAgg, Reduce, ScalarFn,
-    Value,
+    Aggregation, DType, Dim, EinSum, Expr, Label, LabelId, Opaque, Operand, RecordAgg, Reduce,
+    ScalarFn, Value,
 };
 
 impl Role {
@@ -55,13 +55,15 @@ pub(super) const RESERVED: [&str; 9] = [
 
 impl Display for EinGraph {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        dump(self, f, true)
+        let mut text = String::new();
+        dump(self, &mut text, true)?;
+        f.write_str(&text)
     }
 }
 
 /// The dump; without `names`, labels are numbers, and names, literals' values, clauses and pins
 /// are left out.
-pub(super) fn dump(graph: &EinGraph, f: &mut dyn Write, names: bool) -> fmt::Result {
+pub(super) fn dump(graph: &EinGraph, f: &mut String, names: bool) -> fmt::Result {
     writeln!(f, "eingraph {{")?;
     let name = |name: &str| {
         if names {
@@ -93,11 +95,18 @@ pub(super) fn dump(graph: &EinGraph, f: &mut dyn Write, names: bool) -> fmt::Res
         writeln!(f)?;
     }
     for (id, node) in graph.ids() {
-        write!(f, "  {id}{} = ", name(&node.name))?;
+        f.write_str("  ")?;
+        tensor(f, id);
+        if names {
+            write!(f, " {:?}", node.name)?;
+        }
+        f.write_str(" = ")?;
         match &node.op {
             Op::Input(role) => {
-                write!(f, "{} {}", role.keyword(), node.dtype)?;
-                list(f, "[", &node.shape, "]", |f, d| write!(f, "{d}"))?;
+                f.write_str(role.keyword())?;
+                f.write_str(" ")?;
+                f.write_str(node.dtype.name())?;
+                list(f, "[", &node.shape, "]", dim)?;
             }
             Op::EinSum(e) => {
                 let text = Writer {
@@ -133,7 +142,7 @@ pub(super) fn dump(graph: &EinGraph, f: &mut dyn Write, names: bool) -> fmt::Res
                 }
             }
         }
-        writeln!(f)?;
+        f.write_str("\n")?;
     }
     for output in graph.outputs() {
         writeln!(f, "  output{} = {}", name(&output.name), output.node)?;
@@ -141,12 +150,47 @@ pub(super) fn dump(graph: &EinGraph, f: &mut dyn Write, names: bool) -> fmt::Res
     writeln!(f, "}}")
 }
 
+/// The decimal digits of a number: most of what a dump is made of, and faster than by `write!`.
+fn number(f: &mut String, n: u64) {
+    let (mut digits, mut at, mut n) = ([0; 20], 20, n);
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (n % 10) as u8;
+        n /= 10;
+        if n == 0 {
+            break;
+        }
+    }
+    f.extend(digits[at..].iter().map(|&d| char::from(d)));
+}
+
+/// `%3`
+fn tensor(f: &mut String, id: NodeId) {
+    f.push('%');
+    number(f, id.0.into());
+}
+
+/// `#3`
+fn numbered(f: &mut String, l: LabelId) {
+    f.push('#');
+    number(f, l.0.into());
+}
+
+/// An extent.
+fn dim(f: &mut String, d: &Dim) -> fmt::Result {
+    match d.as_const().map(u64::try_from) {
+        Some(Ok(n)) => number(f, n),
+        _ => write!(f, "{d}")?,
+    }
+    Ok(())
+}
+
 fn list<T>(
-    f: &mut dyn Write,
+    f: &mut String,
     open: &str,
     items: &[T],
     close: &str,
-    mut item: impl FnMut(&mut dyn Write, &T) -> fmt::Result,
+    mut item: impl FnMut(&mut String, &T) -> fmt::Result,
 ) -> fmt::Result {
     f.write_str(open)?;
     for (at, x) in items.iter().enumerate() {
@@ -251,7 +295,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn statement(&self, f: &mut dyn Write, e: &EinSum) -> fmt::Result {
+    fn statement(&self, f: &mut String, e: &EinSum) -> fmt::Result {
         match (&e.reduce, e.opaque()) {
             (Some(r), _) => self.reduction(f, r, &e.body)?,
             (None, Some(opaque)) => self.opaque(f, opaque, e.out.iter().flatten().count())?,
@@ -260,7 +304,8 @@ impl Writer<'_> {
         if !self.inline {
             list(f, " of ", &e.operands, "", |f, o| self.operand(f, o))?;
         }
-        write!(f, " -> {}", e.dtype)?;
+        f.write_str(" -> ")?;
+        f.write_str(e.dtype.name())?;
         list(f, "[", &e.out, "]", |f, axis| match axis.as_slice() {
             [l] => self.declare(f, *l),
             merged => list(f, "(", merged, ")", |f, l| self.declare(f, *l)),
@@ -268,7 +313,7 @@ impl Writer<'_> {
     }
 
     /// `outputs` are the labels of the result.
-    fn opaque(&self, f: &mut dyn Write, o: &Opaque, outputs: usize) -> fmt::Result {
+    fn opaque(&self, f: &mut String, o: &Opaque, outputs: usize) -> fmt::Result {
         write!(f, "extern({:?}, {}, ", &*o.kernel, o.result)?;
         let rest = outputs..self.labels.len();
         let rest: Vec<LabelId> = rest.map(|at| LabelId(at as u16)).collect();
@@ -276,7 +321,7 @@ impl Writer<'_> {
         list(f, ", [", &o.splits, "])", |f, l| self.label(f, *l))
     }
 
-    fn window(&self, f: &mut dyn Write, window: &Window) -> fmt::Result {
+    fn window(&self, f: &mut String, window: &Window) -> fmt::Result {
         let Some((start, length)) = window.parts() else {
             return f.write_str("all");
         };
@@ -287,16 +332,17 @@ impl Writer<'_> {
         write!(f, " for {length}")
     }
 
-    fn reduction(&self, f: &mut dyn Write, r: &Reduce, body: &Expr) -> fmt::Result {
+    fn reduction(&self, f: &mut String, r: &Reduce, body: &Expr) -> fmt::Result {
         match &r.agg {
-            Aggregation::Row(agg) => write!(f, "{agg}")?,
+            Aggregation::Row(agg) => f.write_str(agg.name())?,
             Aggregation::Record(record) => {
                 let at = self.records.iter().position(|known| *known == record);
                 write!(f, "&{}", at.unwrap_or_default())?;
             }
         }
         list(f, "[", &r.labels, "", |f, l| self.declare(f, *l))?;
-        write!(f, "; {}", r.acc)?;
+        f.write_str("; ")?;
+        f.write_str(r.acc.name())?;
         if let Some(filter) = &r.filter {
             f.write_str(" where ")?;
             self.expr(f, filter, Level::Or)?;
@@ -309,7 +355,7 @@ impl Writer<'_> {
     }
 
     /// The definition of a record aggregation.
-    fn define(&self, f: &mut dyn Write, record: &RecordAgg) -> fmt::Result {
+    fn define(&self, f: &mut String, record: &RecordAgg) -> fmt::Result {
         list(f, "(", &record.args, ") { ", |f, d| write!(f, "{d}"))?;
         for component in &record.state {
             if self.names {
@@ -325,31 +371,32 @@ impl Writer<'_> {
         self.expr(f, &record.finish, Level::Or)
     }
 
-    fn declare(&self, f: &mut dyn Write, l: LabelId) -> fmt::Result {
+    fn declare(&self, f: &mut String, l: LabelId) -> fmt::Result {
         let label = &self.labels[l.at()];
         match &*label.name {
-            _ if !self.names => write!(f, "#{}", l.0)?,
+            _ if !self.names => numbered(f, l),
             name if is_identifier(name) => f.write_str(name)?,
             name => write!(f, "{name:?}")?,
         }
-        write!(f, "={}", label.extent)
+        f.write_str("=")?;
+        dim(f, &label.extent)
     }
 
-    fn label(&self, f: &mut dyn Write, l: LabelId) -> fmt::Result {
+    fn label(&self, f: &mut String, l: LabelId) -> fmt::Result {
         let name = &self.labels[l.at()].name;
-        let unique = self.labels.iter().filter(|o| o.name == *name).count() == 1;
-        if self.names && unique && is_identifier(name) && !RESERVED.contains(&&**name) {
-            f.write_str(name)
+        let unique = || self.labels.iter().filter(|o| o.name == *name).count() == 1;
+        if self.names && unique() && is_identifier(name) && !RESERVED.contains(&&**name) {
+            f.write_str(name)?;
         } else {
-            write!(f, "#{}", l.0)
+            numbered(f, l);
         }
+        Ok(())
     }
 
-    fn operand(&self, f: &mut dyn Write, o: &Operand) -> fmt::Result {
+    fn operand(&self, f: &mut String, o: &Operand) -> fmt::Result {
         f.write_str(if o.otherwise.is_some() { "(" } else { "" })?;
-        list(f, &format!("{}[", o.node), &o.index, "]", |f, x| {
-            self.expr(f, x, Level::Or)
-        })?;
+        tensor(f, o.node);
+        list(f, "[", &o.index, "]", |f, x| self.expr(f, x, Level::Or))?;
         match o.otherwise {
             Some(v) => write!(f, " else {v})"),
             None => Ok(()),
@@ -357,7 +404,7 @@ impl Writer<'_> {
     }
 
     /// Writes `x`, in parentheses if it binds looser than `least`.
-    fn expr(&self, f: &mut dyn Write, x: &Expr, least: Level) -> fmt::Result {
+    fn expr(&self, f: &mut String, x: &Expr, least: Level) -> fmt::Result {
         let own = match x {
             Expr::Call(s, _) => level(*s),
             Expr::Cast(..) => Level::Cast,
@@ -368,10 +415,9 @@ impl Writer<'_> {
             self.expr(f, x, Level::Or)?;
             return f.write_str(")");
         }
-        let args = |f: &mut dyn Write, name: &str, args: &[&Expr]| {
-            list(f, &format!("{name}("), args, ")", |f, x| {
-                self.expr(f, x, Level::Or)
-            })
+        let args = |f: &mut String, name: &str, args: &[&Expr]| {
+            f.write_str(name)?;
+            list(f, "(", args, ")", |f, x| self.expr(f, x, Level::Or))
         };
         match x {
             Expr::Operand(n) if self.inline => self.operand(f, &self.operands[*n]),
@@ -412,7 +458,9 @@ impl Writer<'_> {
                         own
                     };
                     self.expr(f, x, left)?;
-                    write!(f, " {symbol} ")?;
+                    f.write_str(" ")?;
+                    f.write_str(symbol)?;
+                    f.write_str(" ")?;
                     self.expr(f, y, tighter(own))
                 }
                 (_, operands) => args(f, s.name(), &operands.iter().collect::<Vec<_>>()),

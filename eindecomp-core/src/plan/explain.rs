@@ -12,7 +12,8 @@ use super::{Certificate, Cluster, Constraints, Hierarchy, Layout, Plan, PlanErro
 use crate::ein::EinSum;
 use crate::graph::{BoundGraph, NodeId};
 use crate::task::TaskGraph;
-use crate::task::exchange::{traffic, weight_boxes};
+use crate::task::exchange::weight_boxes;
+use crate::task::traffic::traffic;
 
 const LINE: usize = 120;
 const NAME: usize = 22;

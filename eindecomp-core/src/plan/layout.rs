@@ -1,6 +1,9 @@
 //! Boxes, tiles and layouts: which part of a tensor (or of an iteration space) is on which device.
 
+use std::collections::HashMap;
 use std::fmt;
+
+use super::NodePlan;
 
 /// A box: a half-open range per axis. The box of a rank-0 tensor is one element.
 #[derive(
@@ -173,6 +176,30 @@ impl Layout {
     /// Every tile: its box and device, in key order.
     pub fn iter<'a>(&'a self, shape: &'a [usize]) -> impl Iterator<Item = (Region, u32)> + 'a {
         (0..self.tiles()).map(move |n| (self.region(&self.key(n), shape), self.devices[n]))
+    }
+}
+
+/// The layouts of a plan by number: equal numbers, equal layouts.
+pub(crate) struct Numbered {
+    /// Per node: of its join.
+    pub joins: Vec<Option<u32>>,
+    /// Per node: of its owners.
+    pub owners: Vec<Option<u32>>,
+}
+
+impl Numbered {
+    /// Of the nodes of a plan.
+    pub fn of(nodes: &[NodePlan]) -> Numbered {
+        let mut known: HashMap<&Layout, u32> = HashMap::new();
+        let (mut joins, mut owners) = (Vec::new(), Vec::new());
+        for node in nodes {
+            for (layout, numbers) in [(&node.join, &mut joins), (&node.owner, &mut owners)] {
+                let next = known.len() as u32;
+                let number = layout.as_ref().map(|l| *known.entry(l).or_insert(next));
+                numbers.push(number);
+            }
+        }
+        Numbered { joins, owners }
     }
 }
 

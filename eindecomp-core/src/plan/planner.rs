@@ -14,8 +14,8 @@ use super::timed::by_time;
 use super::verify::{self, structure};
 use super::{Certificate, Cluster, Constraints, Hierarchy, Plan, Residency, Wider};
 use crate::graph::BoundGraph;
-use crate::task::exchange::traffic;
 use crate::task::memory::Peak;
+use crate::task::traffic::bytes;
 
 pub use super::options::{Algorithm, Objective, PlanOptions};
 
@@ -284,8 +284,8 @@ pub(super) fn evaluated(
     let costs = match on.servers {
         1 => moved,
         _ => {
-            let all = traffic(graph, on, &nodes).map_err(PlanError::Rule)?;
-            all.iter().map(|t| t.weighted(on)).collect()
+            let all = bytes(graph, on, &nodes).map_err(PlanError::Rule)?;
+            all.iter().map(|b| b.weighted).collect()
         }
     };
     for (node, cost) in nodes.iter_mut().zip(costs) {

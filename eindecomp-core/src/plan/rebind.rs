@@ -5,7 +5,7 @@ use super::layout::Layout;
 use super::verify::InvalidPlan;
 use super::{Certificate, Cluster, NodePlan, Plan};
 use crate::graph::BoundGraph;
-use crate::task::exchange::{Traffic, traffic};
+use crate::task::traffic::bytes;
 
 /// The same decomposition for `graph`, which is the graph of `plan` at other dims, on the same cluster: every number of
 /// parts is clipped to its extent, a tile stays on the device it was on, and the bytes are counted
@@ -27,12 +27,12 @@ pub fn rebind(plan: &Plan, graph: &BoundGraph, cluster: &Cluster) -> Result<Plan
         }
     });
     let mut nodes: Vec<NodePlan> = clipped.collect();
-    let traffic = traffic(graph, plan.hierarchy, &nodes)?;
-    let costs = node_costs(graph, cluster, plan, &nodes, &traffic)?;
+    let bytes = bytes(graph, plan.hierarchy, &nodes)?;
+    let costs = node_costs(graph, cluster, plan, &nodes, &bytes)?;
     for (node, cost) in nodes.iter_mut().zip(costs) {
         node.cost = cost;
     }
-    let moved_bytes = traffic.iter().map(Traffic::total).sum();
+    let moved_bytes = bytes.iter().map(|b| b.moved).sum();
     Ok(Plan {
         moved_bytes,
         certificate: Certificate {

@@ -3,7 +3,7 @@
 use super::{Certificate, Constraints, Hierarchy, Layout, NodePlan, Objective, Plan, Residency};
 use crate::ein::access::splittable;
 use crate::graph::{BoundGraph, Role};
-use crate::task::exchange::{Traffic, traffic};
+use crate::task::traffic::bytes;
 
 /// The random plan number `seed`. Vertices have up to 2·p tuples, owners also empty tiles; some
 /// weights are sharded, the others kept as needed.
@@ -33,16 +33,16 @@ pub fn random_plan(graph: &BoundGraph, hierarchy: impl Into<Hierarchy>, seed: u6
         }
     };
     let mut nodes: Vec<NodePlan> = graph.ids().map(node).collect();
-    let traffic = traffic(graph, hierarchy, &nodes).expect("a random plan keeps the rules");
-    for (node, traffic) in nodes.iter_mut().zip(&traffic) {
-        node.cost = traffic.weighted(hierarchy);
+    let bytes = bytes(graph, hierarchy, &nodes).expect("a random plan keeps the rules");
+    for (node, bytes) in nodes.iter_mut().zip(&bytes) {
+        node.cost = bytes.weighted;
     }
     Plan {
         hierarchy,
         model: Objective::Placed.model().into(),
         residency: Residency::AsNeeded,
         constraints: Constraints::default(),
-        moved_bytes: traffic.iter().map(Traffic::total).sum(),
+        moved_bytes: bytes.iter().map(|b| b.moved).sum(),
         nodes,
         certificate: Certificate {
             cost: 0,

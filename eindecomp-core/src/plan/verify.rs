@@ -13,17 +13,19 @@
 //! 8. The peak of every device is within its capacity.
 //! 9. The pins of the graph and the plan's own [`Constraints`](super::Constraints) are kept.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::constraints;
 use super::cost::node_costs;
+use super::layout::Numbered;
 use super::{Certificate, Cluster, Hierarchy, Layout, NodePlan, Plan, Residency};
 use crate::ein::access::splittable;
 use crate::graph::{BoundGraph, NodeId, Pin, Role};
 use crate::task::TaskGraph;
-use crate::task::exchange::{Traffic, traffic};
 use crate::task::lower::{LowerError, lower};
 use crate::task::memory::{Peak, peak};
+use crate::task::traffic::bytes;
 
 /// Most tiles of one layout: tile number × extent (below 2^48) fits 64 bits.
 pub const MAX_TILES: usize = 1 << 15;
@@ -278,15 +280,15 @@ pub fn rules(graph: &BoundGraph, plan: &Plan, cluster: &Cluster) -> Result<(), I
     if bound > cost {
         return Err(InvalidPlan::Bound { cost, bound });
     }
-    let traffic = traffic(graph, plan.hierarchy, &plan.nodes)?;
-    let computed = traffic.iter().map(Traffic::total).sum();
+    let bytes = bytes(graph, plan.hierarchy, &plan.nodes)?;
+    let computed = bytes.iter().map(|b| b.moved).sum();
     if computed != plan.moved_bytes {
         return Err(InvalidPlan::MovedBytes {
             stored: plan.moved_bytes,
             computed,
         });
     }
-    let costs = node_costs(graph, cluster, plan, &plan.nodes, &traffic)?;
+    let costs = node_costs(graph, cluster, plan, &plan.nodes, &bytes)?;
     for ((node, _), (entry, computed)) in graph.ids().zip(plan.nodes.iter().zip(costs)) {
         if entry.cost != computed {
             return Err(InvalidPlan::Cost {
@@ -310,8 +312,13 @@ pub fn structure(graph: &BoundGraph, devices: u32, nodes: &[NodePlan]) -> Result
             actual: nodes.len(),
         });
     }
+    let (layouts, mut seen) = (Numbered::of(nodes), HashSet::new());
     for (node, vertex) in graph.ids() {
         let plan = &nodes[node.at()];
+        let at = node.at();
+        if !seen.insert((graph.kinds()[at], layouts.joins[at], layouts.owners[at])) {
+            continue;
+        }
         let presence = |part, present| {
             Err(InvalidPlan::Presence {
                 node,

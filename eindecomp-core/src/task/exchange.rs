@@ -12,173 +12,14 @@
 
 use std::collections::BTreeMap;
 
+use super::traffic::Traffic;
 use crate::ein::EinSum;
 use crate::ein::access::{AccessMap, output_region};
 use crate::ein::einsum::Part;
 use crate::graph::{BoundGraph, NodeId};
 use crate::plan::cluster::{Hierarchy, LinkClass};
 use crate::plan::layout::tile_range;
-use crate::plan::verify::{InvalidPlan, structure};
 use crate::plan::{Layout, NodePlan, Region};
-
-/// Bytes that Moves copy, per ordered pair (sender, receiver) of different devices.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Traffic {
-    bytes: BTreeMap<(u32, u32), u64>,
-}
-
-impl Traffic {
-    /// Counts one Move; nothing if it is empty or stays on its device.
-    pub fn add(&mut self, from: u32, to: u32, bytes: u64) {
-        if from != to && bytes > 0 {
-            *self.bytes.entry((from, to)).or_default() += bytes;
-        }
-    }
-
-    /// Counts all of `other` too.
-    pub fn merge(&mut self, other: &Traffic) {
-        for (from, to, bytes) in other.iter() {
-            self.add(from, to, bytes);
-        }
-    }
-
-    /// Sender, receiver and bytes, of every pair with traffic, in order.
-    pub fn iter(&self) -> impl Iterator<Item = (u32, u32, u64)> {
-        self.bytes.iter().map(|(&(from, to), &b)| (from, to, b))
-    }
-
-    /// Bytes from one device to another.
-    pub fn between(&self, from: u32, to: u32) -> u64 {
-        self.bytes.get(&(from, to)).copied().unwrap_or(0)
-    }
-
-    /// All bytes.
-    pub fn total(&self) -> u128 {
-        self.bytes.values().map(|&b| b as u128).sum()
-    }
-
-    /// Bytes over links of one class.
-    pub fn of_class(&self, hierarchy: Hierarchy, class: LinkClass) -> u128 {
-        let crosses = |&(from, to, _): &(u32, u32, u64)| hierarchy.class(from, to) == class;
-        let bytes = self
-            .iter()
-            .filter(crosses)
-            .map(|(_, _, bytes)| u128::from(bytes));
-        bytes.sum()
-    }
-
-    /// All bytes, those between servers times their weight: what plans minimise.
-    pub fn weighted(&self, hierarchy: Hierarchy) -> u128 {
-        let more = u128::from(hierarchy.weight.saturating_sub(1));
-        self.total() + more * self.of_class(hierarchy, LinkClass::Network)
-    }
-}
-
-/// Bytes that every Move of one run copies, without building tasks.
-///
-/// # Errors
-/// The first rule of [`structure`] that `nodes` breaks.
-pub fn moved_bytes(
-    graph: &BoundGraph,
-    hierarchy: impl Into<Hierarchy>,
-    nodes: &[NodePlan],
-) -> Result<Traffic, InvalidPlan> {
-    let mut all = Traffic::default();
-    for vertex in traffic(graph, hierarchy, nodes)? {
-        all.merge(&vertex);
-    }
-    Ok(all)
-}
-
-/// The same per node: what its operands and partials move when it runs. A box that an earlier
-/// vertex brought to the device is not counted again.
-///
-/// # Errors
-/// The first rule of [`structure`] that `nodes` breaks.
-pub fn traffic(
-    graph: &BoundGraph,
-    hierarchy: impl Into<Hierarchy>,
-    nodes: &[NodePlan],
-) -> Result<Vec<Traffic>, InvalidPlan> {
-    let mut all = vec![Traffic::default(); nodes.len()];
-    for step in steps(graph, hierarchy, nodes)? {
-        all[step.vertex.at()].merge(&step.traffic);
-    }
-    Ok(all)
-}
-
-/// What moves for one reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The vertex that runs, or the last version of a state that goes home.
-    pub vertex: NodeId,
-    /// What it reads; the vertex itself where results go to their owners.
-    pub tensor: NodeId,
-    /// The bytes; some.
-    pub traffic: Traffic,
-}
-
-/// The same per vertex and tensor: operands that it fetches, results that go to their owners.
-///
-/// # Errors
-/// The first rule of [`structure`] that `nodes` breaks.
-pub fn steps(
-    graph: &BoundGraph,
-    hierarchy: impl Into<Hierarchy>,
-    nodes: &[NodePlan],
-) -> Result<Vec<Step>, InvalidPlan> {
-    let hierarchy = hierarchy.into();
-    structure(graph, hierarchy.devices(), nodes)?;
-    let mut held: Held<()> = Held::new(hierarchy);
-    let mut all = Vec::new();
-    for (node, _) in graph.ids() {
-        let mut fetched: BTreeMap<NodeId, Traffic> = BTreeMap::new();
-        let owner = nodes[node.at()].owner.as_ref();
-        if let Some(join) = Join::of(graph, nodes, node) {
-            let tuples = join.tuples();
-            for tuple in &tuples {
-                for (operand, want) in join.reads(tuple) {
-                    let here = fetched.entry(operand).or_default();
-                    held.fetch(graph, nodes, operand, tuple.device, want, here);
-                }
-            }
-            let here = fetched.entry(node).or_default();
-            for group in tuples.chunks(join.folds()) {
-                for (tile, piece) in owner
-                    .iter()
-                    .flat_map(|o| overlaps(o, graph.shape(node), &group[0].output))
-                {
-                    let to = owner.map_or(0, |o| o.devices[tile]);
-                    let bytes = |p: &Part| p.region(&piece).volume() * p.dtype.size();
-                    let bytes: usize = join.parts().iter().map(bytes).sum();
-                    for tuple in group {
-                        here.add(tuple.device, to, bytes as u64);
-                    }
-                }
-            }
-        }
-        for (tile, device) in owner.iter().flat_map(|o| o.iter(graph.shape(node))) {
-            held.push(node, device, tile, ());
-        }
-        all.extend(fetched.into_iter().map(|(tensor, traffic)| Step {
-            vertex: node,
-            tensor,
-            traffic,
-        }));
-    }
-    let mut home: BTreeMap<NodeId, Traffic> = BTreeMap::new();
-    for (last, device, want) in homes(graph, nodes) {
-        let here = home.entry(last).or_default();
-        held.fetch(graph, nodes, last, device, want, here);
-    }
-    all.extend(home.into_iter().map(|(last, traffic)| Step {
-        vertex: last,
-        tensor: last,
-        traffic,
-    }));
-    all.retain(|step| step.traffic.total() > 0);
-    Ok(all)
-}
 
 /// The last versions of states that are stored into, and the boxes of them that each device needs
 /// at the end of a run: the tiles of the state.
@@ -367,7 +208,7 @@ impl<H: Copy> Held<H> {
 
 impl Held<()> {
     /// Counts what a device gets of the box `want` of an owned tensor, and keeps the box.
-    fn fetch(
+    pub(super) fn fetch(
         &mut self,
         graph: &BoundGraph,
         nodes: &[NodePlan],
@@ -419,7 +260,7 @@ pub struct Tuple {
     pub output: Region,
 }
 
-/// The join of one vertex under a plan that passed [`structure`].
+/// The join of one vertex under a plan that passed [`structure`](crate::plan::verify::structure).
 #[derive(Clone, Debug)]
 pub struct Join<'a> {
     einsum: &'a EinSum,

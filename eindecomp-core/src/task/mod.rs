@@ -13,6 +13,7 @@ pub mod lower;
 pub mod memory;
 #[cfg(test)]
 mod tests;
+pub mod traffic;
 pub mod verify;
 
 pub use error::TaskError;

@@ -7,12 +7,14 @@ use crate::ein::einsum::Part;
 use crate::graph::BoundGraph;
 use crate::graph::testing::random_graph;
 use crate::plan::cluster::LinkClass;
+use crate::plan::samples::transformer;
 use crate::plan::testing::random_plan;
 use crate::plan::verify::{InvalidPlan, verify as verify_plan};
 use crate::plan::{
     Certificate, Cluster, Constraints, Layout, NodePlan, Plan, PlanOptions, Region, Residency, plan,
 };
-use crate::task::exchange::{Join, Traffic, moved_bytes, traffic};
+use crate::task::exchange::Join;
+use crate::task::traffic::{Bytes, Traffic, bytes, moved_bytes, traffic};
 use crate::task::verify::verify;
 use crate::task::{BufferId, BufferRole, TaskError, TaskGraph, TaskKind, lower};
 use proptest::prelude::*;
@@ -103,6 +105,55 @@ fn tile_of(node: &NodePlan, shape: &[usize], x: &[usize]) -> usize {
         .iter(shape)
         .position(|(region, _)| has(&region))
         .unwrap()
+}
+
+/// What moves is counted once for layers that are planned alike, and is right for each of them.
+#[test]
+fn repeated_layers_are_counted_as_they_move() {
+    let graph = transformer(4, [2, 16, 4, 8, 64]);
+    let mut kinds = graph.kinds().to_vec();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert!(kinds.len() * 3 < graph.nodes().len(), "{kinds:?}");
+    for cluster in [Cluster::cpus(8), Cluster::cpus(4).with_servers(2)] {
+        for residency in [Residency::AsNeeded, Residency::Sharded] {
+            let options = PlanOptions {
+                residency,
+                ..PlanOptions::default()
+            };
+            let mut plan = plan(&graph, &cluster, &options).unwrap();
+            // one layer that is not planned as the others
+            let changed = plan.nodes.len() / 2;
+            for node in &mut plan.nodes[changed..changed + 4] {
+                for layout in [&mut node.join, &mut node.owner].into_iter().flatten() {
+                    layout.devices.reverse();
+                }
+            }
+            let on = plan.hierarchy;
+            let tasks = lower(&graph, &plan).unwrap();
+            let mut moves = vec![Traffic::default(); plan.nodes.len()];
+            for task in &tasks.tasks {
+                if let TaskKind::Move { src, dst, region } = &task.kind {
+                    let (src, dst) = (tasks.buffer(*src), tasks.buffer(*dst));
+                    let size = region.volume() * src.dtype.size();
+                    moves[src.node.at()].add(src.device, dst.device, size as u64);
+                }
+            }
+            // of tensors; those of nodes are by who reads
+            let mut steps: Vec<Traffic> = vec![Traffic::default(); plan.nodes.len()];
+            for step in crate::task::traffic::steps(&graph, on, &plan.nodes).unwrap() {
+                steps[step.tensor.at()].merge(&step.found);
+            }
+            assert_eq!(steps, moves);
+            let by_node = traffic(&graph, on, &plan.nodes).unwrap();
+            let by_node = by_node.iter().map(|t| Bytes {
+                moved: t.total(),
+                weighted: t.weighted(on),
+            });
+            let two = bytes(&graph, on, &plan.nodes).unwrap();
+            assert!(by_node.eq(two));
+        }
+    }
 }
 
 proptest! {

@@ -30,7 +30,8 @@ mod state;
 mod whole;
 
 use super::error::TaskError;
-use super::exchange::{Join, Traffic, moved_bytes};
+use super::exchange::Join;
+use super::traffic::{Traffic, moved_bytes};
 use super::{Buffer, BufferId, BufferRole, Task, TaskGraph, TaskId, TaskKind};
 use crate::ein::DType;
 use crate::graph::{BoundGraph, NodeId, Role};

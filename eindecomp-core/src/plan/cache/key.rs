@@ -58,7 +58,7 @@ impl Key {
             }
         }
         Key {
-            graph: graph.canonical(),
+            graph: graph.canonical().into(),
             pins,
             residency: options.residency,
             constraints: options.constraints,

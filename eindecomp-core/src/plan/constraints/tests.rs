@@ -14,7 +14,7 @@ use crate::plan::verify::verify;
 use crate::plan::{
     Algorithm, Cluster, Explain, Objective, PlanError, PlanOptions, Residency, plan,
 };
-use crate::task::exchange::moved_bytes;
+use crate::task::traffic::moved_bytes;
 
 fn asked(min_tile: u32, oversubscribe: u32) -> Constraints {
     let number = |n| NonZeroU32::new(n).unwrap();

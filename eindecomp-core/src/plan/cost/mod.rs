@@ -11,7 +11,7 @@ pub mod time;
 use super::verify::InvalidPlan;
 use super::{Cluster, NodePlan, Objective, Plan};
 use crate::graph::{BoundGraph, NodeId};
-use crate::task::exchange::Traffic;
+use crate::task::traffic::Bytes;
 
 /// A prediction that partition vectors alone decide: a cost per vertex and one per operand.
 pub trait CostModel {
@@ -58,7 +58,7 @@ pub trait CostModel {
 }
 
 /// What the entries of a plan state as their costs ([`NodePlan::cost`]), by the plan's cost model, for
-/// `nodes` that move `traffic`. The model `time` needs the planner: without it, what is stated is
+/// `nodes` that move `bytes`. The model `time` needs the planner: without it, what is stated is
 /// taken as it is.
 ///
 /// # Errors
@@ -69,14 +69,11 @@ pub fn node_costs(
     cluster: &Cluster,
     plan: &Plan,
     nodes: &[NodePlan],
-    traffic: &[Traffic],
+    bytes: &[Bytes],
 ) -> Result<Vec<u128>, InvalidPlan> {
     let model = || InvalidPlan::Model(plan.model.clone());
     Ok(match Objective::of_model(&plan.model).ok_or_else(model)? {
-        Objective::Placed => {
-            let cost = |t: &Traffic| t.weighted(plan.hierarchy);
-            traffic.iter().map(cost).collect()
-        }
+        Objective::Placed => bytes.iter().map(|b| b.weighted).collect(),
         Objective::Communication => {
             let model = communication::Communication;
             let cost = |((id, _), node): (_, &NodePlan)| {

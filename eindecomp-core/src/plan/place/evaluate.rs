@@ -1,5 +1,5 @@
 //! What placements move, each kind of exchange counted once: repeated layers cost nothing more.
-//! The numbers are those of [`traffic`](crate::task::exchange::traffic).
+//! The numbers are those of [`traffic`](crate::task::traffic::traffic).
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -184,7 +184,7 @@ mod tests {
     use super::*;
     use crate::graph::testing::random_graph;
     use crate::plan::testing::random_plan;
-    use crate::task::exchange::traffic;
+    use crate::task::traffic::traffic;
 
     proptest! {
         #[test]

@@ -4,7 +4,7 @@ use crate::graph::Pin;
 use crate::plan::samples::{Sample, ffn, matmul, records, transformer};
 use crate::plan::search::Unwatched;
 use crate::plan::{PlanOptions, Residency};
-use crate::task::exchange::moved_bytes;
+use crate::task::traffic::moved_bytes;
 
 fn solve(
     graph: &BoundGraph,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::Check;
 use crate::graph::{NodeId, Role};
 use crate::plan::{Plan, Region};
-use crate::task::exchange::Traffic;
+use crate::task::traffic::Traffic;
 use crate::task::{BufferRole, TaskError};
 
 impl Check<'_> {

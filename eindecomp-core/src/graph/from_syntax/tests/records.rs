@@ -205,7 +205,7 @@ fn the_definition_is_a_part_of_the_key() {
         let bound = graph(&source, "f", &[])
             .bind(&[("D".into(), 4)].into())
             .unwrap();
-        bound.canonical()
+        bound.canonical().to_string()
     };
     let agg = |name: &str, merge: &str| {
         format!(

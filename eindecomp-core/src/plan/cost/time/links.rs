@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Time, nanoseconds};
 use crate::plan::Cluster;
 use crate::plan::cluster::{Link, LinkClass, Links};
-use crate::task::exchange::Traffic;
+use crate::task::traffic::Traffic;
 
 /// What bytes cross, and what one of these carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -28,7 +28,7 @@ use crate::plan::partition::no_label;
 use crate::plan::room::Room;
 use crate::plan::verify::InvalidPlan;
 use crate::plan::{Cluster, Constraints, Hierarchy, NodePlan, PlanError, Residency};
-use crate::task::exchange::steps;
+use crate::task::traffic::steps;
 
 use work::Work;
 
@@ -105,7 +105,7 @@ impl Time {
         let ids = graph.ids().map(|(id, _)| id);
         let mut costs: Vec<u128> = ids.zip(nodes).map(kernels).collect();
         for step in moves {
-            costs[step.vertex.at()] += self.busiest(&step.traffic);
+            costs[step.vertex.at()] += self.busiest(&step.found);
         }
         Ok(costs)
     }

@@ -3,8 +3,8 @@ use crate::graph::testing::random_graph;
 use crate::plan::cluster::{Device, DeviceKind, Link, Links, Rate, Rates, Server};
 use crate::plan::samples::{ffn, matmul, transformer};
 use crate::plan::{Layout, Objective, PlanOptions, plan};
-use crate::task::exchange::Traffic;
 use crate::task::lower::lower;
+use crate::task::traffic::Traffic;
 use proptest::prelude::*;
 
 const G: u64 = 1_000_000_000;

@@ -1,0 +1,314 @@
+//! Bytes that a placement moves, counted without building tasks. What one tensor's readers fetch depends on
+//! kinds of nodes ([`BoundGraph::kinds`]) and layouts alone: repeated layers are counted once.
+
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
+
+use super::exchange::{Held, Join, homes, overlaps};
+use crate::ein::einsum::Part;
+use crate::graph::{BoundGraph, NodeId};
+use crate::plan::NodePlan;
+use crate::plan::cluster::{Hierarchy, LinkClass};
+use crate::plan::layout::Numbered;
+use crate::plan::verify::{InvalidPlan, structure};
+
+/// Bytes that Moves copy, per ordered pair (sender, receiver) of different devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    bytes: BTreeMap<(u32, u32), u64>,
+}
+
+impl Traffic {
+    /// Counts one Move; nothing if it is empty or stays on its device.
+    pub fn add(&mut self, from: u32, to: u32, bytes: u64) {
+        if from != to && bytes > 0 {
+            *self.bytes.entry((from, to)).or_default() += bytes;
+        }
+    }
+
+    /// Counts all of `other` too.
+    pub fn merge(&mut self, other: &Traffic) {
+        for (from, to, bytes) in other.iter() {
+            self.add(from, to, bytes);
+        }
+    }
+
+    /// Sender, receiver and bytes, of every pair with traffic, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, u32, u64)> {
+        self.bytes.iter().map(|(&(from, to), &b)| (from, to, b))
+    }
+
+    /// Bytes from one device to another.
+    pub fn between(&self, from: u32, to: u32) -> u64 {
+        self.bytes.get(&(from, to)).copied().unwrap_or(0)
+    }
+
+    /// All bytes.
+    pub fn total(&self) -> u128 {
+        self.bytes.values().map(|&b| b as u128).sum()
+    }
+
+    /// Bytes over links of one class.
+    pub fn of_class(&self, hierarchy: Hierarchy, class: LinkClass) -> u128 {
+        let crosses = |&(from, to, _): &(u32, u32, u64)| hierarchy.class(from, to) == class;
+        let bytes = self
+            .iter()
+            .filter(crosses)
+            .map(|(_, _, bytes)| u128::from(bytes));
+        bytes.sum()
+    }
+
+    /// All bytes, those between servers times their weight: what plans minimise.
+    pub fn weighted(&self, hierarchy: Hierarchy) -> u128 {
+        let more = u128::from(hierarchy.weight.saturating_sub(1));
+        match more {
+            0 => self.total(),
+            more => self.total() + more * self.of_class(hierarchy, LinkClass::Network),
+        }
+    }
+}
+
+/// [`Traffic`] of a node in two numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bytes {
+    /// All bytes.
+    pub moved: u128,
+    /// Those between servers times their weight.
+    pub weighted: u128,
+}
+
+/// Bytes that every Move of one run copies.
+///
+/// # Errors
+/// The first rule of [`structure`] that `nodes` breaks.
+pub fn moved_bytes(
+    graph: &BoundGraph,
+    hierarchy: impl Into<Hierarchy>,
+    nodes: &[NodePlan],
+) -> Result<Traffic, InvalidPlan> {
+    let mut all = Traffic::default();
+    let count = |traffic| traffic;
+    each(graph, hierarchy.into(), nodes, count, |step| {
+        all.merge(step.found)
+    })?;
+    Ok(all)
+}
+
+/// The same per node: what its operands and partials move when it runs. A box that an earlier
+/// vertex brought to the device is not counted again.
+///
+/// # Errors
+/// The first rule of [`structure`] that `nodes` breaks.
+pub fn traffic(
+    graph: &BoundGraph,
+    hierarchy: impl Into<Hierarchy>,
+    nodes: &[NodePlan],
+) -> Result<Vec<Traffic>, InvalidPlan> {
+    let mut all = vec![Traffic::default(); nodes.len()];
+    let count = |traffic| traffic;
+    each(graph, hierarchy.into(), nodes, count, |step| {
+        all[step.vertex.at()].merge(step.found);
+    })?;
+    Ok(all)
+}
+
+/// The same in two numbers.
+///
+/// # Errors
+/// The first rule of [`structure`] that `nodes` breaks.
+pub fn bytes(
+    graph: &BoundGraph,
+    hierarchy: Hierarchy,
+    nodes: &[NodePlan],
+) -> Result<Vec<Bytes>, InvalidPlan> {
+    let mut all = vec![Bytes::default(); nodes.len()];
+    let count = |traffic: Traffic| Bytes {
+        moved: traffic.total(),
+        weighted: traffic.weighted(hierarchy),
+    };
+    each(graph, hierarchy, nodes, count, |step| {
+        let here = &mut all[step.vertex.at()];
+        here.moved += step.found.moved;
+        here.weighted += step.found.weighted;
+    })?;
+    Ok(all)
+}
+
+/// What moves for one reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step<T = Traffic> {
+    /// The vertex that runs, or the last version of a state that goes home.
+    pub vertex: NodeId,
+    /// What it reads; the vertex itself where results go to their owners.
+    pub tensor: NodeId,
+    /// What moves.
+    pub found: T,
+}
+
+/// The same per vertex and tensor: operands that it fetches, results that go to their owners; in the
+/// order of tensors, those that move something.
+///
+/// # Errors
+/// The first rule of [`structure`] that `nodes` breaks.
+pub fn steps(
+    graph: &BoundGraph,
+    hierarchy: impl Into<Hierarchy>,
+    nodes: &[NodePlan],
+) -> Result<Vec<Step>, InvalidPlan> {
+    let mut all = Vec::new();
+    let count = |traffic| traffic;
+    each(graph, hierarchy.into(), nodes, count, |step| {
+        if step.found.total() > 0 {
+            all.push(Step {
+                vertex: step.vertex,
+                tensor: step.tensor,
+                found: step.found.clone(),
+            });
+        }
+    })?;
+    Ok(all)
+}
+
+/// No layout.
+const NONE: u32 = u32::MAX;
+
+/// Tells every step to `found`, with what `count` makes of its traffic.
+fn each<T>(
+    graph: &BoundGraph,
+    hierarchy: Hierarchy,
+    nodes: &[NodePlan],
+    count: impl Fn(Traffic) -> T,
+    mut found: impl FnMut(Step<&T>),
+) -> Result<(), InvalidPlan> {
+    structure(graph, hierarchy.devices(), nodes)?;
+    let (kinds, layouts) = (graph.kinds(), Numbered::of(nodes));
+    let mut readers: Vec<Vec<NodeId>> = vec![Vec::new(); nodes.len()];
+    for (node, vertex) in graph.ids() {
+        for operand in vertex.einsum().iter().flat_map(|e| &e.operands) {
+            let readers = &mut readers[operand.node.at()];
+            if readers.last() != Some(&node) {
+                readers.push(node);
+            }
+        }
+    }
+    let mut states: Vec<Option<NodeId>> = vec![None; nodes.len()];
+    for (state, last) in graph.states().filter(|(state, last)| state != last) {
+        states[last.at()] = Some(state);
+    }
+    let number = |layout: Option<u32>| layout.unwrap_or(NONE);
+    let mut sent_of: HashMap<[u32; 3], T> = HashMap::new();
+    let mut fetched_of: HashMap<Vec<u32>, Rc<[T]>> = HashMap::new();
+    let mut key = Vec::new();
+    for (tensor, _) in graph.ids() {
+        let at = tensor.at();
+        let (kind, owner) = (kinds[at], number(layouts.owners[at]));
+        if let Some(join) = layouts.joins[at] {
+            let sent = sent_of
+                .entry([kind, join, owner])
+                .or_insert_with(|| count(sent(graph, nodes, tensor)));
+            found(Step {
+                vertex: tensor,
+                tensor,
+                found: sent,
+            });
+        }
+        let state = states[at];
+        if owner == NONE || (readers[at].is_empty() && state.is_none()) {
+            continue;
+        }
+        key.clear();
+        let home = state.map(|state| number(layouts.owners[state.at()]));
+        key.extend([kind, owner, home.unwrap_or(NONE)]);
+        for &reader in &readers[at] {
+            let operands = graph.node(reader).einsum().map_or(&[][..], |e| &e.operands);
+            let own = operands
+                .iter()
+                .enumerate()
+                .filter(|(_, o)| o.node == tensor);
+            let before = key.len();
+            key.extend([kinds[reader.at()], number(layouts.joins[reader.at()]), 0]);
+            key.extend(own.map(|(n, _)| n as u32));
+            key[before + 2] = (key.len() - before - 3) as u32;
+        }
+        let counted = match fetched_of.get(&key) {
+            Some(known) => known.clone(),
+            None => {
+                let all = fetched(
+                    graph,
+                    hierarchy,
+                    nodes,
+                    tensor,
+                    &readers[at],
+                    state.is_some(),
+                );
+                let all: Rc<[T]> = all.into_iter().map(&count).collect();
+                fetched_of.insert(key.clone(), all.clone());
+                all
+            }
+        };
+        let home = state.map(|_| tensor);
+        for (&vertex, found_here) in readers[at].iter().chain(&home).zip(counted.iter()) {
+            found(Step {
+                vertex,
+                tensor,
+                found: found_here,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What the tuples of a vertex send to the owners of their results.
+fn sent(graph: &BoundGraph, nodes: &[NodePlan], node: NodeId) -> Traffic {
+    let mut traffic = Traffic::default();
+    let (Some(join), Some(owner)) = (Join::of(graph, nodes, node), &nodes[node.at()].owner) else {
+        return traffic;
+    };
+    for group in join.tuples().chunks(join.folds()) {
+        for (tile, piece) in overlaps(owner, graph.shape(node), &group[0].output) {
+            let bytes = |p: &Part| p.region(&piece).volume() * p.dtype.size();
+            let bytes: usize = join.parts().iter().map(bytes).sum();
+            for tuple in group {
+                traffic.add(tuple.device, owner.devices[tile], bytes as u64);
+            }
+        }
+    }
+    traffic
+}
+
+/// What each reader of an owned tensor fetches of it, in order, and at the end what goes home to the
+/// state that it is the last version of, if it is one.
+fn fetched(
+    graph: &BoundGraph,
+    hierarchy: Hierarchy,
+    nodes: &[NodePlan],
+    tensor: NodeId,
+    readers: &[NodeId],
+    stored: bool,
+) -> Vec<Traffic> {
+    let mut held: Held<()> = Held::new(hierarchy);
+    let owner = nodes[tensor.at()].owner.iter();
+    for (tile, device) in owner.flat_map(|o| o.iter(graph.shape(tensor))) {
+        held.push(tensor, device, tile, ());
+    }
+    let mut all = Vec::with_capacity(readers.len() + 1);
+    for &reader in readers {
+        let mut here = Traffic::default();
+        if let Some(join) = Join::of(graph, nodes, reader) {
+            for tuple in join.tuples() {
+                for (_, want) in join.reads(&tuple).filter(|(read, _)| *read == tensor) {
+                    held.fetch(graph, nodes, tensor, tuple.device, want, &mut here);
+                }
+            }
+        }
+        all.push(here);
+    }
+    if stored {
+        let mut here = Traffic::default();
+        for (_, device, want) in homes(graph, nodes).filter(|(last, ..)| *last == tensor) {
+            held.fetch(graph, nodes, tensor, device, want, &mut here);
+        }
+        all.push(here);
+    }
+    all
+}
