@@ -311,6 +311,10 @@ impl StmtCx<'_, '_> {
         let diag = Diag::new(Code::RankMismatch, span, text);
         let names: Vec<String> = subs.iter().map(|s| s.to_string()).collect();
         let like = |axis: &Dim, name: &str| axis.to_string().to_lowercase() == name;
+        if axes.is_empty() {
+            let help = "a tensor without axes is read by its name: {}";
+            return diag.fix(Fix::replace(span, place.to_string(), help));
+        }
         if let Some(fix) = flattened(place, subs, axes.len()) {
             return diag.fix(fix);
         }

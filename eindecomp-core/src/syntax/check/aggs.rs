@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use super::body::{BodyCx, Items};
-use super::dtype::{coerce, settle};
+use super::dtype::{coerce, element_type, settle};
 use super::expr::{Args, MAX_SIZE, StmtCx, size};
 use super::tree::{Component, Expr, ExprKind, RecordAgg};
-use super::types::{Declared, Once, element_type};
+use super::types::{Declared, Once};
 use crate::ein::{DType, ScalarFn, Value};
 use crate::syntax::ast::{self, Ident, RecordValue};
 use crate::syntax::diag::{Code, Diag, Fix};

@@ -111,35 +111,38 @@ impl BodyCx<'_> {
         if same_kind(&param.ty, ty, local) {
             return Some(());
         }
-        let message = format!(
-            "`{}` of block `{}` is `{}`, but this argument is `{ty}`",
-            param.name,
-            instance::base(callee.name.as_str()),
-            param.ty
+        // The axes of an instance are not those that are written.
+        let base = instance::base(callee.name.as_str());
+        let generic = self.items.generic.get(base).filter(|_| local);
+        let written = generic.map_or_else(
+            || param.ty.to_string(),
+            |block| block.params[at].ty.to_string(),
         );
+        let name = &param.name;
+        let message =
+            format!("`{name}` of block `{base}` is `{written}`, but this argument is `{ty}`");
         let diag = Diag::new(Code::Argument, text.span, message)
             .secondary(param.name.span, "declared here");
         let help = match (&param.ty, &*ty) {
             (Type::Tensor(wanted), Type::Tensor(given))
-                if wanted.axes.len() == given.axes.len() =>
+                if wanted.axes.len() == given.axes.len() && param.role != ParamRole::State =>
             {
                 let names = match given.axes.is_empty() {
                     true => String::new(),
                     false => format!("[{}]", index_names(&given.axes).join(", ")),
                 };
                 let left = if names.is_empty() { "[]" } else { &names };
-                let dtype = wanted.dtype;
-                format!("cast it before: `let t{left} = {text}{names} as {dtype};`")
+                let value = format!("{text}{names} as {}", wanted.dtype);
+                if let Some(fix) = self.hoisted(left, &value, text.span) {
+                    self.errors.push(diag.fix(fix));
+                    return None;
+                }
+                format!("cast it before: `let t{left} = {value};`")
             }
             (Type::Struct(_), Type::Array(..)) => {
                 format!("take one after the other: `for l in {text} {{ … }}`")
             }
-            (wanted, _) => {
-                format!(
-                    "`{}` takes `{wanted}`; define one before: `let t[…] = …;`",
-                    param.name
-                )
-            }
+            _ => format!("`{name}` takes `{written}`; define one before: `let t[…] = …;`"),
         };
         self.errors.push(diag.help(help));
         None

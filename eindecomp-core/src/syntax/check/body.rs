@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::dims::{DimScope, numbers};
+use super::dims::{DimScope, numbers, tensors};
 use super::instance::{Instances, is_generic};
 use super::kernels;
 use super::prove::{Equality, Facts};
@@ -118,6 +118,7 @@ pub(super) fn check<'a>(
         generics: one_more(&ast.head, &ast.generics),
         in_body: true,
         numbers: numbers(ast),
+        tensors: tensors(ast),
         ..DimScope::default()
     };
     let mut facts = Facts::default();

@@ -38,6 +38,12 @@ pub(super) struct DimScope {
     pub(super) implicit: Vec<Clause>,
     /// Parameters without axes: numbers of a run.
     pub(super) numbers: BTreeSet<Arc<str>>,
+    /// Parameters with axes, which are no sizes.
+    pub(super) tensors: BTreeSet<Arc<str>>,
+    /// Declared dims that no parameter mentions.
+    pub(super) unused: Vec<Arc<str>>,
+    /// Of its results, whose dims parameters give?
+    pub(super) in_result: bool,
     /// Of a block's statements, where a lower-case letter may be meant as an index?
     pub(super) in_body: bool,
     /// Where a dim more would be declared, and how, `{}` being its name.
@@ -144,9 +150,18 @@ impl DimScope {
             );
         } else if let Some(meant) = nearest(&name, candidates()) {
             diag = diag.fix(Fix::replace(path.span, meant, "did you mean {}?"));
+        } else if self.tensors.contains(&*name) {
+            diag = diag.help(format!(
+                "`{name}` is a tensor; an extent is made of dims: `<dim N>`"
+            ));
+        } else if let ([meant], false) = (&self.unused[..], self.in_body)
+            && DType::from_name(&name).is_none()
+        {
+            diag = diag.fix(Fix::replace(path.span, &**meant, "did you mean {}?"));
         } else if let Some((place, text)) = self.generics
             && DType::from_name(&name).is_none()
             && (self.dims.is_empty() || name.len() > 1 || !self.in_body)
+            && (!self.in_result || errors.iter().any(|e| e.message == diag.message))
         {
             let help = format!("declare it, in upper case: `<dim {upper}>`");
             let text = text.replace("{}", &upper);
@@ -187,6 +202,47 @@ impl DimScope {
     pub(super) fn only_consts(&self, dim: &Dim) -> bool {
         let symbols = dim.symbols();
         !symbols.is_empty() && symbols.iter().all(|s| self.consts.contains_key(s))
+    }
+}
+
+/// The parameters of a block that have axes or fields.
+pub(super) fn tensors(block: &ast::Block) -> BTreeSet<Arc<str>> {
+    let numbers = numbers(block);
+    let params = block.params.iter().map(|param| param.name.name.clone());
+    params.filter(|name| !numbers.contains(name)).collect()
+}
+
+/// The dims of a block that no parameter mentions.
+pub(super) fn unused(block: &ast::Block) -> Vec<Arc<str>> {
+    let dims = block.generics.iter().filter_map(|generic| match generic {
+        ast::Generic::Dim(name) => Some(name.name.clone()),
+        _ => None,
+    });
+    let mentioned = |name: &Arc<str>| {
+        let mut params = block.params.iter();
+        params.any(|param| in_type(&param.ty, name))
+    };
+    dims.filter(|name| !mentioned(name)).collect()
+}
+
+/// Does a type mention a dim?
+fn in_type(ty: &ast::Type, name: &str) -> bool {
+    match &ty.kind {
+        ast::TypeKind::Tensor { axes, .. } => {
+            let mut axes = axes.iter().flatten();
+            axes.any(|axis| in_dim(axis, name))
+        }
+        ast::TypeKind::Struct { args, .. } => args.iter().any(|arg| in_dim(arg, name)),
+        ast::TypeKind::Array(element, length) => in_type(element, name) || in_dim(length, name),
+    }
+}
+
+fn in_dim(dim: &ast::Dim, name: &str) -> bool {
+    match &dim.kind {
+        DimKind::Name(path) => path.as_ident().is_some_and(|ident| ident.as_str() == name),
+        DimKind::Int(_) | DimKind::Rest(_) => false,
+        DimKind::Neg(inner) | DimKind::Paren(inner) => in_dim(inner, name),
+        DimKind::Binary(_, a, b) => in_dim(a, name) || in_dim(b, name),
     }
 }
 

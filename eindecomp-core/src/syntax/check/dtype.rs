@@ -4,8 +4,49 @@
 use super::traps::counted;
 use super::tree::{Expr, ExprKind};
 use crate::ein::{DType, Value};
-use crate::syntax::ast;
+use crate::syntax::ast::{self, Ident};
 use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::nearest;
+
+/// `complex64`, `c64`, and the like.
+fn is_complex(name: &str) -> bool {
+    name.starts_with("complex") || matches!(name, "c32" | "c64" | "c128")
+}
+
+/// A dtype by its name.
+pub(super) fn element_type(name: &Ident, errors: &mut Vec<Diag>) -> Option<DType> {
+    let found = DType::from_name(name.as_str());
+    if found.is_none() {
+        let known = DType::ALL.map(DType::name);
+        let text = format!("there is no dtype `{name}`");
+        let diag = Diag::new(Code::UnknownType, name.span, text);
+        let meant = match name.as_str() {
+            "float" | "float32" => Some("f32"),
+            "double" | "float64" => Some("f64"),
+            "half" | "float16" => Some("f16"),
+            "bfloat16" => Some("bf16"),
+            "int" | "usize" | "isize" | "u64" => Some("i64"),
+            other if is_complex(other) => None,
+            other => nearest(other, known),
+        };
+        errors.push(match meant {
+            Some(meant) => diag.fix(Fix::replace(name.span, meant, "did you mean {}?")),
+            None if is_complex(name.as_str()) => Diag::new(
+                Code::OutOfScope,
+                name.span,
+                "complex numbers are outside the language",
+            )
+            .help("keep real and imaginary parts in two tensors"),
+            None if name.as_str().len() < 3 && name.as_str().starts_with(char::is_uppercase) => {
+                diag.help(format!(
+                    "a dtype variable is declared: `<{name}: Float>` or `<{name}: Int>`"
+                ))
+            }
+            None => diag.help(format!("dtypes are `{}`", known.join("`, `"))),
+        });
+    }
+    found
+}
 
 /// The kind of an expression of literals alone, whose dtype is not settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

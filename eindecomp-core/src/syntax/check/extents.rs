@@ -198,8 +198,15 @@ pub(super) fn solve(
                     };
                     let wanted = wanted.get(&index);
                     let ranged = || range_of(cx, &decls, &known, index, uses, wanted);
-                    match shouted.or_else(ranged) {
+                    // A position of a store takes no `in`.
+                    let stored = uses.target.is_some() && !decl.reduced;
+                    match shouted.or_else(ranged).filter(|_| !stored) {
                         Some(fix) => diag = diag.fix(fix),
+                        None if stored => {
+                            let help =
+                                format!("read an axis by `{}` alone in the value", decl.name);
+                            diag = diag.help(help);
+                        }
                         None => {
                             let help = format!("give it a range: `{} in …`", decl.name);
                             diag = diag.help(help);

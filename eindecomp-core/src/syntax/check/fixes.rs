@@ -97,11 +97,12 @@ impl BodyCx<'_> {
         let mut shown: Vec<&str> = indices.iter().map(|decl| decl.name.as_str()).collect();
         shown.insert(at, index);
         let help = format!("put it on the left: `let {name}[{}]`", shown.join(", "));
-        let end = pattern.span.end;
-        Some(match (indices.get(at), indices.is_empty()) {
+        let end = |decl: &IndexDecl| decl.extent.as_ref().map_or(decl.name.span, |dim| dim.span);
+        let close = Span::new(pattern.span.end - 1, pattern.span.end - 1);
+        Some(match (indices.get(at), indices.last()) {
             (Some(next), _) => Fix::before(next.name.span, format!("{index}, "), &help),
-            (None, true) => Fix::replace(Span::new(end - 1, end - 1), index, &help),
-            (None, false) => Fix::replace(Span::new(end - 1, end - 1), format!(", {index}"), &help),
+            (None, Some(last)) => Fix::after(end(last), format!(", {index}"), &help),
+            (None, None) => Fix::replace(close, index, &help),
         })
     }
 
@@ -173,7 +174,8 @@ impl BodyCx<'_> {
     pub(super) fn annotated(&self, place: Span, found: &Type, declared: &Type) -> Option<Fix> {
         let (found, declared) = (found.tensor()?, declared.tensor()?);
         let (from, to) = (found.dtype, declared.dtype);
-        let instance = self.ast.head.name.as_str().contains('/');
+        // In a block of any dtype it may hold of one of them only.
+        let instance = self.is_of_any_dtype();
         let converts =
             !instance && from != DType::Bool && from.is_float() == to.is_float() && from != to;
         let pattern = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
@@ -187,6 +189,23 @@ impl BodyCx<'_> {
             let help = format!("write `let {pattern}: {to}`");
             Fix::after(pattern.span, format!(": {to}"), &help)
         })
+    }
+
+    /// The dtype found, where a result of a block of any rank is declared.
+    pub(super) fn declared_dtype(
+        &self,
+        found: &Type,
+        declared: &Type,
+        written: &ast::Type,
+    ) -> Option<Fix> {
+        let (found, declared) = (found.tensor()?, declared.tensor()?);
+        let ast::TypeKind::Tensor { dtype, .. } = &written.kind else {
+            return None;
+        };
+        let alone = self.is_ranked() && !self.is_of_any_dtype();
+        let differs = found.axes == declared.axes && found.dtype != declared.dtype;
+        let fix = Fix::replace(dtype.span, found.dtype.to_string(), "declare {}");
+        (alone && differs).then_some(fix)
     }
 
     /// The comparisons counted, in the statement that defines the name at `place`, where that gives

@@ -113,6 +113,17 @@ impl BodyCx<'_> {
         Some(Fix::before(first, lets + " ", &help).and(span, text))
     }
 
+    /// A statement before for what stands at `span`.
+    pub(super) fn hoisted(&self, left: &str, right: &str, span: Span) -> Option<Fix> {
+        let mut lets = Lets {
+            cx: self,
+            made: Vec::new(),
+            names: Vec::new(),
+        };
+        let name = lets.add(left, right);
+        self.before(&lets.made, span, &name, &format!("and give `{name}`"))
+    }
+
     /// The refusal of an argument that is an expression; of one whose tensor is unknown, that.
     pub(super) fn no_argument(
         &mut self,

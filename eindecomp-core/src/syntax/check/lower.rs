@@ -1,7 +1,7 @@
 //! Indices that are written in upper case, as dims are.
 
 use super::body::BodyCx;
-use super::walk::stands;
+use super::walk::{free, stands};
 use crate::syntax::ast::Ident;
 use crate::syntax::diag::Fix;
 
@@ -14,7 +14,11 @@ impl BodyCx<'_> {
             return None;
         }
         let mut places = Vec::new();
-        stands(self.value()?, name.as_str(), &mut places);
+        let value = self.value()?;
+        stands(value, name.as_str(), &mut places);
+        if places.is_empty() && !free(value).contains(&&*lower) {
+            return None;
+        }
         let mut fix = Fix::replace(name.span, &*lower, "indices are lower case: {}");
         let uses = places.into_iter().map(|span| (span, lower.clone()));
         fix.edits

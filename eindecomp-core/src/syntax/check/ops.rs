@@ -1,6 +1,6 @@
 //! Operators, functions of the table, `if`, and conditions as guards.
 
-use super::dtype::{Flex, cast, fix, flex, unify};
+use super::dtype::{Flex, cast, fix, flex, unify, whole};
 use super::expr::{Mode, StmtCx};
 use super::fixes::zero;
 use super::padding;
@@ -23,8 +23,17 @@ impl StmtCx<'_, '_> {
         texts: &[&ast::Expr],
         span: Span,
     ) -> Option<Expr> {
+        if matches!(function, ScalarFn::AND | ScalarFn::OR) {
+            let number = args.iter().position(|arg| arg.dtype != DType::Bool);
+            if let Some(at) = number {
+                let diag = no_bool(texts[at], args[at].dtype);
+                self.report(diag);
+                return None;
+            }
+        }
         if unify(&mut args, texts, &mut self.cx.errors).is_none() {
             self.namesake(texts);
+            self.whole_number(function, &args);
             return None;
         }
         let dtypes: Vec<DType> = args.iter().map(|a| a.dtype).collect();
@@ -64,6 +73,28 @@ impl StmtCx<'_, '_> {
             dtype,
             span,
         })
+    }
+
+    /// Says of the last error, about a fraction beside what counts, that the integer is meant: in a
+    /// position, and in a comparison.
+    fn whole_number(&mut self, function: ScalarFn, args: &[Expr]) {
+        let compares = is_comparison(function);
+        let counted = args
+            .iter()
+            .any(|arg| arg.dtype.is_int() && flex(arg).is_none());
+        let meant = args.iter().find_map(|arg| match arg.kind {
+            ExprKind::Lit(Value::Float(x)) => Some((arg.span, whole(x)?)),
+            _ => None,
+        });
+        if let (Some((span, meant)), Some(error)) = (meant, self.cx.errors.last_mut())
+            && error.code == Code::NoCommonDtype
+            && counted
+            && (compares || self.mode == Mode::Index)
+        {
+            error.primary = span;
+            error.fixes = vec![Fix::replace(span, meant, "write {}")];
+            error.help = None;
+        }
     }
 
     /// Says of the last error that an operand is an index which is called like a tensor.
@@ -213,11 +244,7 @@ impl StmtCx<'_, '_> {
         };
         let test = self.within(mode, cond)?;
         if test.dtype != DType::Bool {
-            let text = format!("a condition is a bool, but this is {}", test.dtype);
-            let diag = Diag::new(Code::DtypeRule, cond.span, text);
-            let zero = zero(test.dtype);
-            let help = format!("compare it: `{cond} != {zero}`");
-            self.report(diag.fix(Fix::after(cond.span, format!(" != {zero}"), &help)));
+            self.report(no_bool(cond, test.dtype));
             return None;
         }
         Some(test)
@@ -247,6 +274,15 @@ impl StmtCx<'_, '_> {
 fn is_comparison(f: ScalarFn) -> bool {
     use ScalarFn as F;
     [F::EQ, F::NE, F::LT, F::LE, F::GT, F::GE].contains(&f)
+}
+
+/// The refusal of a number for a condition.
+fn no_bool(e: &ast::Expr, dtype: DType) -> Diag {
+    let text = format!("a condition is a bool, but this is {dtype}");
+    let diag = Diag::new(Code::DtypeRule, e.span, text);
+    let zero = zero(dtype);
+    let help = format!("compare it: `{e} != {zero}`");
+    diag.fix(Fix::after(e.span, format!(" != {zero}"), &help))
 }
 
 /// Every index in an expression.

@@ -96,7 +96,9 @@ impl Walk<'_, '_> {
                 let plain = |(atoms, _): (&[Atom], i64)| matches!(atoms, [] | [Atom::Sym(_)]);
                 let plain = residual.terms().all(plain);
                 let (left, right) = sides(residual);
-                (plain && !known).then_some((left, CmpOp::Ge, right))
+                // Nor is one that only small sizes fulfil.
+                let grows = !left.symbols().is_empty();
+                (plain && !known && grows).then_some((left, CmpOp::Ge, right))
             })
             .collect();
         let clauses = clauses.and_then(|clauses| self.cx.add_clauses(&clauses));
@@ -104,7 +106,7 @@ impl Walk<'_, '_> {
         let hopeless = never && at.as_ref().is_some_and(|at| self.is_free(at));
         let in_part = at.as_ref().and_then(|at| self.in_part(at, extent));
         let declared = self.as_declared(&at) && in_part.is_none();
-        let corrected = at.as_ref().filter(|_| declared).and_then(|at| {
+        let corrected = at.as_ref().filter(|_| declared && whole).and_then(|at| {
             let outside = guards::Outside { text, at, extent };
             guards.corrected(plain, &outside)
         });

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use super::aggs::softmax_sum;
-use super::dtype::{Flex, cast, coerce, fix, flex};
+use super::dtype::{Flex, cast, coerce, element_type, fix, flex};
 use super::expr::StmtCx;
 use super::fixes::zero;
 use super::tree::{Aggregation, Expr, ExprKind, IndexId, RecordAgg, Reduce};
-use super::types::element_type;
 use super::walk::{named, positions};
 use crate::ein::{Agg, DType};
 use crate::syntax::ast::{self, ReduceBody};
@@ -394,10 +393,15 @@ impl StmtCx<'_, '_> {
                 && self.cx.lookup(name).is_none()
                 && !self.cx.dims.dims.contains(*name)
         });
+        let other = match &names[..] {
+            [name] => self.other_on_left(name, bodies),
+            _ => None,
+        };
         let Some(error) = self.cx.errors.last_mut() else {
             return;
         };
         match (error.code, &names[..]) {
+            (Code::ReducedOutput, _) if other.is_some() => error.fixes.extend(other),
             (Code::ReducedOutput, [name]) => {
                 let help = format!("did you mean `{}[{name}]`?", reduce.agg);
                 error.fixes.push(Fix::replace(error.primary, *name, &help));
@@ -407,6 +411,34 @@ impl StmtCx<'_, '_> {
             }
             _ => {}
         }
+    }
+}
+
+impl StmtCx<'_, '_> {
+    /// The free index on the left in place of the reduced one, if it is that one's axis that the
+    /// result is declared with there.
+    fn other_on_left(&self, free: &str, bodies: &[&ast::Expr]) -> Option<Fix> {
+        let error = self.cx.errors.last()?;
+        let (place, _) = error.secondary.as_ref()?;
+        let at = self.indices.iter().position(|decl| decl.span == *place)?;
+        let Some(ast::StmtKind::Let { pat, .. }) = self.cx.stmt.map(|stmt| &stmt.kind) else {
+            return None;
+        };
+        let bare = |index: &ast::LeftIndex| matches!(index, ast::LeftIndex::Index(decl) if decl.extent.is_none());
+        let indices = pat.indices.as_ref().filter(|all| all.iter().all(bare))?;
+        let declared = self.cx.result_axes(pat.names.first()?.as_str())?;
+        let axis = declared
+            .get(at)
+            .filter(|_| declared.len() == indices.len())?;
+        let of = |name: &str| -> Vec<_> {
+            let bodies = bodies.iter();
+            bodies.flat_map(|body| self.axes_of(body, name)).collect()
+        };
+        let meant = of(free).contains(axis) && !of(&self.indices[at].name).contains(axis);
+        let mut shown: Vec<String> = indices.iter().map(|i| i.to_string()).collect();
+        shown[at] = free.to_owned();
+        let help = format!("did you mean `let {}[{}]`?", pat.names[0], shown.join(", "));
+        meant.then(|| Fix::replace(*place, free, &help))
     }
 }
 

@@ -61,7 +61,10 @@ impl BodyCx<'_> {
                     None => self.declare(found, ast.ret.types[at].span),
                     Some(_) => None,
                 };
+                let of_dtype = self.declared_dtype(&ty, &declared[at], &ast.ret.types[at]);
+                let of_dtype = of_dtype.filter(|_| annotated.is_none());
                 let diag = diag.fixes(reordered).fixes(annotated).fixes(counted);
+                let diag = diag.fixes(of_dtype);
                 self.errors
                     .push(diag.fixes(transposed).fixes(ranged).fixes(declare));
             }

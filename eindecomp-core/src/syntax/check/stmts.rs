@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::body::BodyCx;
 use super::dims::too_long;
+use super::dtype::element_type;
 use super::expr::StmtCx;
 use super::extents::Decl;
 use super::fixes::range;
@@ -13,7 +14,7 @@ use super::together::without_mixed_up;
 use super::tree::{
     Index, IndexId, LoopVar, MAX_LENGTH, ParamRole, Statement, Stmt, TensorType, Type, VarId,
 };
-use super::types::{element_type, extent};
+use super::types::extent;
 use super::{extents, ranges, unbound};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::{

@@ -43,7 +43,7 @@ impl BodyCx<'_> {
             && self.vars[var.at()].role != Some(ParamRole::State)
         {
             self.vars[var.at()].used = true;
-            let diag = self.no_state(root, subs);
+            let diag = self.no_state(target, root, subs);
             self.errors.extend(diag);
             return None;
         }
@@ -57,7 +57,10 @@ impl BodyCx<'_> {
             self.errors.push(diag);
             return None;
         }
-        if self.lookup(root.as_str()).is_none() && self.no_let(root, subs) {
+        if target.fields.is_empty()
+            && self.lookup(root.as_str()).is_none()
+            && self.no_let(root, subs)
+        {
             self.define(root, None, false);
             return None;
         }
@@ -135,23 +138,26 @@ impl BodyCx<'_> {
     }
 
     /// The refusal of a store into anything else.
-    fn no_state(&self, root: &Ident, subs: &[ast::Expr]) -> Option<Diag> {
+    fn no_state(&self, target: &ast::Place, root: &Ident, subs: &[ast::Expr]) -> Option<Diag> {
         let var = &self.vars[self.lookup(root.as_str())?.at()];
         var.ty.as_ref()?;
         let text = format!("`{root}` is no state, so nothing can be stored into it");
         let diag = Diag::new(Code::StoreTarget, root.span, text);
         let diag = diag.secondary(var.span, "declared here");
-        if var.role == Some(ParamRole::Data) {
+        let rank = var.ty.as_ref().and_then(Type::tensor).map(|t| t.axes.len());
+        if var.role == Some(ParamRole::Data) && rank == Some(subs.len()) {
             return Some(diag.fix(Fix::before(
                 var.span,
                 "#[state] ",
                 "declare it as a {} parameter",
             )));
         }
-        let names = subs.iter().all(|sub| match &sub.kind {
-            ast::ExprKind::Name(place) => place.as_ident().is_some(),
-            _ => false,
-        });
+        let bare = target.fields.is_empty();
+        let names = bare
+            && subs.iter().all(|sub| match &sub.kind {
+                ast::ExprKind::Name(place) => place.as_ident().is_some(),
+                _ => false,
+            });
         if var.mutable && self.scopes.len() > 1 {
             let help =
                 "a loop carries the result of a block: make what a round does a `fn`, and call it";

@@ -99,7 +99,7 @@ impl StmtCx<'_, '_> {
     }
 
     /// The axes that an index reads by itself.
-    fn axes_of(&self, e: &ast::Expr, index: &str) -> Vec<Dim> {
+    pub(super) fn axes_of(&self, e: &ast::Expr, index: &str) -> Vec<Dim> {
         let mut axes: Vec<Dim> = Vec::new();
         if let Some((place, subs)) = accessed(e)
             && let Some(t) = self.cx.type_of(place)

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::dims::{DimScope, numbers};
+use super::dims::{DimScope, numbers, tensors, unused};
+use super::dtype::element_type;
 use super::instance::is_generic;
 use super::mentions;
 use super::others::Others;
@@ -215,6 +216,8 @@ fn resolve_struct(
     errors: &mut Vec<Diag>,
 ) -> Option<Struct> {
     let (dims, mut scope) = generic_dims(&structure.head, &structure.generics, errors)?;
+    // Whatever uses the struct would have to give one more.
+    scope.generics = None;
     let mut names = Once::default();
     let mut fields = Some(Vec::new());
     for field in &structure.fields {
@@ -363,41 +366,6 @@ fn foreign_field(path: &ast::Path) -> Diag {
     Diag::new(Code::UnknownType, path.span, text).help(help)
 }
 
-/// `complex64`, `c64`, and the like.
-fn is_complex(name: &str) -> bool {
-    name.starts_with("complex") || matches!(name, "c32" | "c64" | "c128")
-}
-
-/// A dtype by its name.
-pub(super) fn element_type(name: &Ident, errors: &mut Vec<Diag>) -> Option<DType> {
-    let found = DType::from_name(name.as_str());
-    if found.is_none() {
-        let known = DType::ALL.map(DType::name);
-        let text = format!("there is no dtype `{name}`");
-        let diag = Diag::new(Code::UnknownType, name.span, text);
-        let meant = match name.as_str() {
-            "float" | "float32" => Some("f32"),
-            "double" | "float64" => Some("f64"),
-            "half" | "float16" => Some("f16"),
-            "bfloat16" => Some("bf16"),
-            "int" | "usize" | "isize" | "u64" => Some("i64"),
-            other if is_complex(other) => None,
-            other => nearest(other, known),
-        };
-        errors.push(match meant {
-            Some(meant) => diag.fix(Fix::replace(name.span, meant, "did you mean {}?")),
-            None if is_complex(name.as_str()) => Diag::new(
-                Code::OutOfScope,
-                name.span,
-                "complex numbers are outside the language",
-            )
-            .help("keep real and imaginary parts in two tensors"),
-            None => diag.help(format!("dtypes are `{}`", known.join("`, `"))),
-        });
-    }
-    found
-}
-
 pub(super) fn signature(
     block: &ast::Block,
     declared: &Declared<'_>,
@@ -405,6 +373,8 @@ pub(super) fn signature(
 ) -> Option<Block> {
     let (dims, mut scope) = generic_dims(&block.head, &block.generics, errors)?;
     scope.numbers = numbers(block);
+    scope.tensors = tensors(block);
+    scope.unused = unused(block);
     let mut clauses = Vec::new();
     for clause in &block.clauses {
         match &clause.kind {
@@ -466,6 +436,7 @@ pub(super) fn signature(
         }
     }
     let mut results = Vec::new();
+    scope.in_result = true;
     for (at, ty) in block.ret.types.iter().enumerate() {
         let name = block.result.as_ref().and_then(|r| r.names.get(at));
         let name = match (name, &block.splits) {

@@ -58,7 +58,28 @@ pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)]) -> Diag {
     positions(value, &mut alone);
     let summable = (!around.is_empty() || alone.contains(&name.as_str()))
         && Agg::from_name(name.as_str()).is_none();
+    let outside = around.last().is_some_and(|reduce| {
+        let (mut all, mut inside) = (Vec::new(), Vec::new());
+        named(value, name.as_str(), &mut all);
+        let bodies = match &reduce.body {
+            ReduceBody::Product(body) => std::slice::from_ref(body),
+            ReduceBody::Args(args) => args,
+        };
+        let bodies = bodies.iter().chain(&reduce.filter);
+        bodies.for_each(|e| named(e, name.as_str(), &mut inside));
+        inside.len() < all.len()
+    });
+    let ranked = left.iter().any(|(other, _)| {
+        let number = other.strip_prefix(name.as_str());
+        number.is_some_and(|n| !n.is_empty() && n.chars().all(|c| c.is_ascii_digit()))
+    });
     match around.last() {
+        _ if ranked => diag.fix(Fix::before(
+            name.span,
+            "..",
+            &format!("did you mean `..{name}`?"),
+        )),
+        _ if outside => diag.help("put it on the left"),
         _ if !summable => diag.help("put it on the left, or reduce it"),
         Some(reduce) => match within(reduce, name) {
             Within::Contracted(fix) => diag.fix(fix),

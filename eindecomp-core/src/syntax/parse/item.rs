@@ -262,11 +262,13 @@ impl Parser {
             let diag = self.unexpected_diag("`splits(…)`");
             let dims = self.buffer.after_tree(self.at + 1);
             let near = self.is_name_at(self.at) && self.is_at(dims, ";");
-            return Err(Box::new(match near {
-                true => diag.fix(Fix::replace(self.span(), "splits", "did you mean {}?")),
-                false => {
-                    let help = "add {}: the dims along which tiles may be computed apart, or none";
-                    diag.fix(Fix::after(signature, " splits()", help))
+            let help = "add {}: the dims along which tiles may be computed apart, or none";
+            return Err(Box::new(match self.peek() {
+                _ if near => diag.fix(Fix::replace(self.span(), "splits", "did you mean {}?")),
+                Some(Tok::Open(Delim::Paren)) => diag.fix(Fix::before(self.span(), "splits", help)),
+                Some(Tok::Punct(";")) => diag.fix(Fix::after(signature, " splits()", help)),
+                _ => {
+                    diag.help("`splits(…)` names the dims along which tiles may be computed apart")
                 }
             }));
         }

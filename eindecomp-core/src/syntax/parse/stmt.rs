@@ -228,10 +228,22 @@ impl Parser {
         Err(Box::new(match self.peek() {
             Some(Tok::Punct("&")) => diag.fix(twice("&&")),
             Some(Tok::Punct("|")) => diag.fix(twice("||")),
-            Some(Tok::Ident(_)) => diag.fix(Fix::after(before, ";", "add {}")),
+            Some(Tok::Ident(_)) if self.starts_next() => {
+                diag.fix(Fix::after(before, ";", "add {}"))
+            }
             Some(Tok::Punct("..")) => diag.help("a range stands in a `for` only"),
             _ => diag,
         }))
+    }
+
+    /// Does a statement or the result start here?
+    fn starts_next(&self) -> bool {
+        let result = self.is_name_at(self.at)
+            && matches!(
+                self.peek_at(self.at + 1),
+                Some(Tok::Close(Delim::Brace)) | None
+            );
+        result || !matches!(self.start(), Start::Result)
     }
 
     fn pattern(&mut self) -> Parse<Pattern> {
