@@ -27,7 +27,12 @@ pub(super) fn element_type(name: &Ident, errors: &mut Vec<Diag>) -> Option<DType
             "bfloat16" => Some("bf16"),
             "int" | "usize" | "isize" | "u64" => Some("i64"),
             other if is_complex(other) => None,
-            other => nearest(other, known),
+            other => {
+                let same = known
+                    .into_iter()
+                    .find(|known| known.eq_ignore_ascii_case(other));
+                same.or_else(|| nearest(other, known))
+            }
         };
         errors.push(match meant {
             Some(meant) => diag.fix(Fix::replace(name.span, meant, "did you mean {}?")),

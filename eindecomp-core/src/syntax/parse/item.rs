@@ -6,6 +6,7 @@ use crate::syntax::ast::{
     RecordValue, ScalarFn, StateField, Struct, Type, TypeKind, Vis,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::nearest;
 use crate::syntax::token::{Delim, Span, Tok};
 
 impl Parser {
@@ -261,7 +262,8 @@ impl Parser {
         if !self.eat_word("splits") {
             let diag = self.unexpected_diag("`splits(…)`");
             let dims = self.buffer.after_tree(self.at + 1);
-            let near = self.is_name_at(self.at) && self.is_at(dims, ";");
+            let word = self.peek().map(Tok::to_string).unwrap_or_default();
+            let near = nearest(&word, ["splits"]).is_some() && self.is_at(dims, ";");
             let help = "add {}: the dims along which tiles may be computed apart, or none";
             return Err(Box::new(match self.peek() {
                 _ if near => diag.fix(Fix::replace(self.span(), "splits", "did you mean {}?")),
