@@ -75,7 +75,14 @@ pub(crate) enum Hull {
 impl AxisAccess {
     /// The interval of the index' values over a tile.
     pub(crate) fn hull(&self, tile: &Region) -> Hull {
-        if self.labels().any(|l| tile.0[l].0 >= tile.0[l].1) {
+        let empty = |l: usize| tile.0[l].0 >= tile.0[l].1;
+        let nothing = match self {
+            AxisAccess::Bare(l) => empty(l.at()),
+            AxisAccess::Affine { terms, .. } => terms.iter().any(|t| empty(t.0.at())),
+            AxisAccess::Computed(_) => self.labels().any(empty),
+            AxisAccess::Data => false,
+        };
+        if nothing {
             return Hull::Nothing;
         }
         match self {

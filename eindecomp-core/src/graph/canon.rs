@@ -21,7 +21,7 @@ impl BoundGraph {
 
     fn canon(&self) -> &Canon {
         self.canon.0.get_or_init(|| {
-            let mut text = String::new();
+            let mut text = String::with_capacity(100 * self.nodes().len());
             dump(self, &mut text, false).expect("writing to a string does not fail");
             let kinds = kinds(&text);
             Arc::new(Canon { text, kinds })

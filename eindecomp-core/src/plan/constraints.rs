@@ -108,9 +108,12 @@ fn large(
     extents: &[usize],
 ) -> Result<(), InvalidPlan> {
     let least = plan.constraints.min_tile.get();
+    if least == 1 {
+        return Ok(());
+    }
     let axes = layout.iter().flat_map(|l| l.parts.iter().zip(extents));
     for (axis, (&parts, &extent)) in axes.enumerate() {
-        if least > 1 && parts > 1 && extent / (parts as usize) < least as usize {
+        if parts > 1 && extent / (parts as usize) < least as usize {
             return Err(InvalidPlan::SmallTile {
                 node,
                 part,

@@ -13,12 +13,11 @@
 //! 8. The peak of every device is within its capacity.
 //! 9. The pins of the graph and the plan's own [`Constraints`](super::Constraints) are kept.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::constraints;
 use super::cost::node_costs;
-use super::layout::Numbered;
+use super::layout::{Numbered, Table};
 use super::{Certificate, Cluster, Hierarchy, Layout, NodePlan, Plan, Residency};
 use crate::ein::access::splittable;
 use crate::graph::{BoundGraph, NodeId, Pin, Role};
@@ -306,17 +305,27 @@ pub fn rules(graph: &BoundGraph, plan: &Plan, cluster: &Cluster) -> Result<(), I
 /// # Errors
 /// The first rule that is broken.
 pub fn structure(graph: &BoundGraph, devices: u32, nodes: &[NodePlan]) -> Result<(), InvalidPlan> {
+    numbered(graph, devices, nodes).map(|_| ())
+}
+
+/// The same, with the layouts by number. Nodes of one kind with equal layouts are looked at once.
+pub(crate) fn numbered(
+    graph: &BoundGraph,
+    devices: u32,
+    nodes: &[NodePlan],
+) -> Result<Numbered, InvalidPlan> {
     if nodes.len() != graph.nodes().len() {
         return Err(InvalidPlan::Nodes {
             expected: graph.nodes().len(),
             actual: nodes.len(),
         });
     }
-    let (layouts, mut seen) = (Numbered::of(nodes), HashSet::new());
+    let (layouts, mut seen) = (Numbered::of(nodes), Table::default());
     for (node, vertex) in graph.ids() {
         let plan = &nodes[node.at()];
         let at = node.at();
-        if !seen.insert((graph.kinds()[at], layouts.joins[at], layouts.owners[at])) {
+        let alike = (graph.kinds()[at], layouts.joins[at], layouts.owners[at]);
+        if seen.insert(alike, ()).is_some() {
             continue;
         }
         let presence = |part, present| {
@@ -357,7 +366,7 @@ pub fn structure(graph: &BoundGraph, devices: u32, nodes: &[NodePlan]) -> Result
             None => return presence(Part::Owner, false),
         }
     }
-    Ok(())
+    Ok(layouts)
 }
 
 fn layout(

@@ -335,6 +335,11 @@ impl<'a> Join<'a> {
             .map(|(node, map, shape)| (*node, map.footprint(&tuple.tile, shape)))
     }
 
+    /// The box that a tuple reads of the operand number `operand`, a tensor of extents `shape`.
+    pub(super) fn read(&self, operand: usize, tuple: &Tuple, shape: &[usize]) -> Region {
+        self.reads[operand].1.footprint(&tuple.tile, shape)
+    }
+
     /// What a result consists of that is not written into its owner's tile: what is folded if it
     /// is still to be folded, the stored elements if it is final.
     pub fn parts(&self) -> &[Part] {

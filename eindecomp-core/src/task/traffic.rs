@@ -1,16 +1,18 @@
 //! Bytes that a placement moves, counted without building tasks. What one tensor's readers fetch depends on
 //! kinds of nodes ([`BoundGraph::kinds`]) and layouts alone: repeated layers are counted once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
-use super::exchange::{Held, Join, homes, overlaps};
+use super::exchange::{Held, Join, Tuple, homes, overlaps};
+use crate::ein::Operand;
 use crate::ein::einsum::Part;
 use crate::graph::{BoundGraph, NodeId};
 use crate::plan::NodePlan;
 use crate::plan::cluster::{Hierarchy, LinkClass};
-use crate::plan::layout::Numbered;
-use crate::plan::verify::{InvalidPlan, structure};
+use crate::plan::layout::Table;
+use crate::plan::verify::{InvalidPlan, numbered};
 
 /// Bytes that Moves copy, per ordered pair (sender, receiver) of different devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -80,7 +82,7 @@ pub struct Bytes {
 /// Bytes that every Move of one run copies.
 ///
 /// # Errors
-/// The first rule of [`structure`] that `nodes` breaks.
+/// The first rule of [`structure`](crate::plan::verify::structure) that `nodes` breaks.
 pub fn moved_bytes(
     graph: &BoundGraph,
     hierarchy: impl Into<Hierarchy>,
@@ -98,7 +100,7 @@ pub fn moved_bytes(
 /// vertex brought to the device is not counted again.
 ///
 /// # Errors
-/// The first rule of [`structure`] that `nodes` breaks.
+/// The first rule of [`structure`](crate::plan::verify::structure) that `nodes` breaks.
 pub fn traffic(
     graph: &BoundGraph,
     hierarchy: impl Into<Hierarchy>,
@@ -115,7 +117,7 @@ pub fn traffic(
 /// The same in two numbers.
 ///
 /// # Errors
-/// The first rule of [`structure`] that `nodes` breaks.
+/// The first rule of [`structure`](crate::plan::verify::structure) that `nodes` breaks.
 pub fn bytes(
     graph: &BoundGraph,
     hierarchy: Hierarchy,
@@ -149,7 +151,7 @@ pub struct Step<T = Traffic> {
 /// order of tensors, those that move something.
 ///
 /// # Errors
-/// The first rule of [`structure`] that `nodes` breaks.
+/// The first rule of [`structure`](crate::plan::verify::structure) that `nodes` breaks.
 pub fn steps(
     graph: &BoundGraph,
     hierarchy: impl Into<Hierarchy>,
@@ -172,6 +174,52 @@ pub fn steps(
 /// No layout.
 const NONE: u32 = u32::MAX;
 
+/// A join with its tuples.
+type Made<'a> = Rc<(Join<'a>, Vec<Tuple>)>;
+
+/// A vertex and the operands of it that are one tensor.
+struct Reader {
+    vertex: NodeId,
+    operands: Range<usize>,
+}
+
+/// Who reads each tensor.
+struct Readers {
+    /// By tensor, in graph order.
+    all: Vec<Reader>,
+    /// Per tensor, which of them.
+    of: Vec<Range<usize>>,
+    /// Numbers of operands.
+    operands: Vec<u32>,
+}
+
+impl Readers {
+    fn of(graph: &BoundGraph) -> Readers {
+        let mut reads: Vec<(NodeId, NodeId, u32)> = Vec::new();
+        for (vertex, node) in graph.ids() {
+            let operands = node.einsum().map_or(&[][..], |e| &e.operands);
+            let operand = |(n, o): (usize, &Operand)| (o.node, vertex, n as u32);
+            reads.extend(operands.iter().enumerate().map(operand));
+        }
+        reads.sort_unstable();
+        let (mut all, mut operands) = (Vec::new(), Vec::with_capacity(reads.len()));
+        let mut of = vec![0..0; graph.nodes().len()];
+        for reads in reads.chunk_by(|a, b| a.0 == b.0) {
+            let first = all.len();
+            for reads in reads.chunk_by(|a, b| a.1 == b.1) {
+                let from = operands.len();
+                operands.extend(reads.iter().map(|r| r.2));
+                all.push(Reader {
+                    vertex: reads[0].1,
+                    operands: from..operands.len(),
+                });
+            }
+            of[reads[0].0.at()] = first..all.len();
+        }
+        Readers { all, of, operands }
+    }
+}
+
 /// Tells every step to `found`, with what `count` makes of its traffic.
 fn each<T>(
     graph: &BoundGraph,
@@ -180,74 +228,88 @@ fn each<T>(
     count: impl Fn(Traffic) -> T,
     mut found: impl FnMut(Step<&T>),
 ) -> Result<(), InvalidPlan> {
-    structure(graph, hierarchy.devices(), nodes)?;
-    let (kinds, layouts) = (graph.kinds(), Numbered::of(nodes));
-    let mut readers: Vec<Vec<NodeId>> = vec![Vec::new(); nodes.len()];
-    for (node, vertex) in graph.ids() {
-        for operand in vertex.einsum().iter().flat_map(|e| &e.operands) {
-            let readers = &mut readers[operand.node.at()];
-            if readers.last() != Some(&node) {
-                readers.push(node);
-            }
-        }
-    }
+    let layouts = numbered(graph, hierarchy.devices(), nodes)?;
+    let (kinds, readers) = (graph.kinds(), Readers::of(graph));
     let mut states: Vec<Option<NodeId>> = vec![None; nodes.len()];
     for (state, last) in graph.states().filter(|(state, last)| state != last) {
         states[last.at()] = Some(state);
     }
     let number = |layout: Option<u32>| layout.unwrap_or(NONE);
-    let mut sent_of: HashMap<[u32; 3], T> = HashMap::new();
-    let mut fetched_of: HashMap<Vec<u32>, Rc<[T]>> = HashMap::new();
+    let mut joins: Table<[u32; 2], Option<Made<'_>>> = Table::default();
+    let mut made = |node: NodeId| {
+        let key = [kinds[node.at()], number(layouts.joins[node.at()])];
+        let make = || {
+            let join = Join::of(graph, nodes, node)?;
+            let tuples = join.tuples();
+            Some(Rc::new((join, tuples)))
+        };
+        joins.entry(key).or_insert_with(make).clone()
+    };
+    let mut sent_of: Table<[u32; 3], T> = Table::default();
+    let mut fetched_of: Table<Vec<u32>, Rc<[T]>> = Table::default();
     let mut key = Vec::new();
     for (tensor, _) in graph.ids() {
         let at = tensor.at();
         let (kind, owner) = (kinds[at], number(layouts.owners[at]));
         if let Some(join) = layouts.joins[at] {
-            let sent = sent_of
-                .entry([kind, join, owner])
-                .or_insert_with(|| count(sent(graph, nodes, tensor)));
+            let sent = sent_of.entry([kind, join, owner]).or_insert_with(|| {
+                let sent = made(tensor).map(|made| sent(graph, nodes, tensor, &made));
+                count(sent.unwrap_or_default())
+            });
             found(Step {
                 vertex: tensor,
                 tensor,
                 found: sent,
             });
         }
-        let state = states[at];
-        if owner == NONE || (readers[at].is_empty() && state.is_none()) {
+        let (state, read) = (states[at], &readers.all[readers.of[at].clone()]);
+        if owner == NONE || (read.is_empty() && state.is_none()) {
             continue;
         }
         key.clear();
         let home = state.map(|state| number(layouts.owners[state.at()]));
         key.extend([kind, owner, home.unwrap_or(NONE)]);
-        for &reader in &readers[at] {
-            let operands = graph.node(reader).einsum().map_or(&[][..], |e| &e.operands);
-            let own = operands
-                .iter()
-                .enumerate()
-                .filter(|(_, o)| o.node == tensor);
-            let before = key.len();
-            key.extend([kinds[reader.at()], number(layouts.joins[reader.at()]), 0]);
-            key.extend(own.map(|(n, _)| n as u32));
-            key[before + 2] = (key.len() - before - 3) as u32;
+        for reader in read {
+            let (at, operands) = (
+                reader.vertex.at(),
+                &readers.operands[reader.operands.clone()],
+            );
+            key.extend([kinds[at], number(layouts.joins[at]), operands.len() as u32]);
+            key.extend(operands);
         }
         let counted = match fetched_of.get(&key) {
             Some(known) => known.clone(),
             None => {
-                let all = fetched(
-                    graph,
-                    hierarchy,
-                    nodes,
-                    tensor,
-                    &readers[at],
-                    state.is_some(),
-                );
-                let all: Rc<[T]> = all.into_iter().map(&count).collect();
+                let mut held = owned(graph, hierarchy, nodes, tensor);
+                let mut all: Vec<T> = Vec::with_capacity(read.len() + 1);
+                for reader in read {
+                    let operands = &readers.operands[reader.operands.clone()];
+                    let mut here = Traffic::default();
+                    if let Some((join, tuples)) = made(reader.vertex).as_deref() {
+                        for tuple in tuples {
+                            for &operand in operands {
+                                let want = join.read(operand as usize, tuple, graph.shape(tensor));
+                                held.fetch(graph, nodes, tensor, tuple.device, want, &mut here);
+                            }
+                        }
+                    }
+                    all.push(count(here));
+                }
+                if state.is_some() {
+                    let mut here = Traffic::default();
+                    let homes = homes(graph, nodes).filter(|(last, ..)| *last == tensor);
+                    for (_, device, want) in homes {
+                        held.fetch(graph, nodes, tensor, device, want, &mut here);
+                    }
+                    all.push(count(here));
+                }
+                let all: Rc<[T]> = all.into();
                 fetched_of.insert(key.clone(), all.clone());
                 all
             }
         };
-        let home = state.map(|_| tensor);
-        for (&vertex, found_here) in readers[at].iter().chain(&home).zip(counted.iter()) {
+        let vertices = read.iter().map(|r| r.vertex).chain(state.map(|_| tensor));
+        for (vertex, found_here) in vertices.zip(counted.iter()) {
             found(Step {
                 vertex,
                 tensor,
@@ -258,13 +320,28 @@ fn each<T>(
     Ok(())
 }
 
+/// The tiles of a tensor where they are owned.
+fn owned(graph: &BoundGraph, on: Hierarchy, nodes: &[NodePlan], tensor: NodeId) -> Held<()> {
+    let mut held = Held::new(on);
+    let owner = nodes[tensor.at()].owner.iter();
+    for (tile, device) in owner.flat_map(|o| o.iter(graph.shape(tensor))) {
+        held.push(tensor, device, tile, ());
+    }
+    held
+}
+
 /// What the tuples of a vertex send to the owners of their results.
-fn sent(graph: &BoundGraph, nodes: &[NodePlan], node: NodeId) -> Traffic {
+fn sent(
+    graph: &BoundGraph,
+    nodes: &[NodePlan],
+    node: NodeId,
+    (join, tuples): &(Join<'_>, Vec<Tuple>),
+) -> Traffic {
     let mut traffic = Traffic::default();
-    let (Some(join), Some(owner)) = (Join::of(graph, nodes, node), &nodes[node.at()].owner) else {
+    let Some(owner) = &nodes[node.at()].owner else {
         return traffic;
     };
-    for group in join.tuples().chunks(join.folds()) {
+    for group in tuples.chunks(join.folds()) {
         for (tile, piece) in overlaps(owner, graph.shape(node), &group[0].output) {
             let bytes = |p: &Part| p.region(&piece).volume() * p.dtype.size();
             let bytes: usize = join.parts().iter().map(bytes).sum();
@@ -274,41 +351,4 @@ fn sent(graph: &BoundGraph, nodes: &[NodePlan], node: NodeId) -> Traffic {
         }
     }
     traffic
-}
-
-/// What each reader of an owned tensor fetches of it, in order, and at the end what goes home to the
-/// state that it is the last version of, if it is one.
-fn fetched(
-    graph: &BoundGraph,
-    hierarchy: Hierarchy,
-    nodes: &[NodePlan],
-    tensor: NodeId,
-    readers: &[NodeId],
-    stored: bool,
-) -> Vec<Traffic> {
-    let mut held: Held<()> = Held::new(hierarchy);
-    let owner = nodes[tensor.at()].owner.iter();
-    for (tile, device) in owner.flat_map(|o| o.iter(graph.shape(tensor))) {
-        held.push(tensor, device, tile, ());
-    }
-    let mut all = Vec::with_capacity(readers.len() + 1);
-    for &reader in readers {
-        let mut here = Traffic::default();
-        if let Some(join) = Join::of(graph, nodes, reader) {
-            for tuple in join.tuples() {
-                for (_, want) in join.reads(&tuple).filter(|(read, _)| *read == tensor) {
-                    held.fetch(graph, nodes, tensor, tuple.device, want, &mut here);
-                }
-            }
-        }
-        all.push(here);
-    }
-    if stored {
-        let mut here = Traffic::default();
-        for (_, device, want) in homes(graph, nodes).filter(|(last, ..)| *last == tensor) {
-            held.fetch(graph, nodes, tensor, device, want, &mut here);
-        }
-        all.push(here);
-    }
-    all
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// The text of a value that stands in an object: the first two levels of it by lines.
 pub(super) fn to_string(value: &impl Serialize) -> String {
-    let mut out = Vec::new();
+    let mut out = Vec::with_capacity(1 << 16);
     let lines = Lines {
         depth: 1,
         first: true,
