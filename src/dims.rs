@@ -38,17 +38,6 @@ macro_rules! __ein_dims {
                 $crate::__private::show(self, f)
             }
         }
-        impl $crate::__private::core::cmp::PartialEq for Dims {
-            fn eq(&self, other: &Dims) -> $crate::__private::core::primitive::bool {
-                $(self.$field == other.$field)&&*
-            }
-        }
-        impl $crate::__private::core::cmp::Eq for Dims {}
-        impl $crate::__private::core::hash::Hash for Dims {
-            fn hash<H: $crate::__private::core::hash::Hasher>(&self, state: &mut H) {
-                $crate::__private::core::hash::Hash::hash(&[$(self.$field),*], state)
-            }
-        }
     };
 }
 

@@ -116,6 +116,10 @@ impl Facts {
 
     /// The canonical form under what is known.
     pub(super) fn normal(&self, d: &Dim) -> Dim {
+        let plain = |atom: &Atom| matches!(atom, Atom::Sym(s) if !self.defs.contains_key(s));
+        if d.terms().all(|(monomial, _)| monomial.iter().all(plain)) {
+            return d.clone();
+        }
         let put = d.try_substitute(&|s| self.defs.get(s).cloned());
         let mut d = put.unwrap_or_else(|| d.clone());
         for _ in 0..4 {

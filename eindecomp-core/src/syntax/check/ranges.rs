@@ -75,6 +75,9 @@ fn walk(
     accesses: &Accesses,
     (stores, meant): (bool, Meant<'_>),
 ) -> Option<()> {
+    if is_plain(value, indices) {
+        return Some(());
+    }
     let before = cx.errors.len();
     let names: Vec<Arc<str>> = indices.iter().map(|i| i.name.clone()).collect();
     let mut plain = cx.facts.clone();
@@ -245,9 +248,7 @@ impl Walk<'_, '_> {
         (plain, guarded): (&Facts, &Facts),
     ) -> bool {
         // Most accesses are by the axis's own index, which needs no proof.
-        let own = matches!(&e.kind, ExprKind::Index(id)
-            if self.active.contains(id) && self.indices[id.at()].extent == *extent);
-        if own || data_dependent(e) || self.inside(e, extent, plain) {
+        if is_own(e, extent, self.indices) || data_dependent(e) || self.inside(e, extent, plain) {
             return false;
         }
         if self.inside(e, extent, guarded) {
@@ -339,6 +340,31 @@ impl Walk<'_, '_> {
             _ => poly(e, &self.names).is_some_and(|p| facts.holds(&p, CmpOp::Lt, extent)),
         }
     }
+}
+
+/// Does it read by whole axes' own indices alone, under no condition? Then there is nothing to prove,
+/// and most statements are so.
+fn is_plain(e: &Expr, indices: &[Index]) -> bool {
+    let here = match &e.kind {
+        ExprKind::If(..) | ExprKind::Call(ScalarFn::AND | ScalarFn::OR, _) => false,
+        ExprKind::Reduce(reduce) => reduce.filter.is_none(),
+        ExprKind::Read(read) => {
+            let axes = read.place.ty.tensor().map_or(&[][..], |t| &t.axes);
+            let own = |(sub, axis): (&Sub, &Dim)| match sub {
+                Sub::Merged(..) => true,
+                Sub::Expr(e) => is_own(e, axis, indices),
+                Sub::Mixed(_) => false,
+            };
+            read.subs.iter().zip(axes).all(own)
+        }
+        _ => true,
+    };
+    here && e.children().into_iter().all(|e| is_plain(e, indices))
+}
+
+/// Is it an index that runs over the axis?
+fn is_own(e: &Expr, axis: &Dim, indices: &[Index]) -> bool {
+    matches!(e.kind, ExprKind::Index(id) if indices[id.at()].extent == *axis)
 }
 
 /// Does a tensor or host value decide it? Then the kernel checks the range.
