@@ -141,7 +141,7 @@ pub fn signature_macro(
     }
 }
 
-/// The const of `Called`, in its module, that stands for a block where it is called.
+/// The const of its module that stands for a block where it is called.
 pub fn constant() -> Ident {
     format_ident!("EIN0039_this_block_calls_itself")
 }
@@ -149,7 +149,7 @@ pub fn constant() -> Ident {
 /// What stands for the block at `path`.
 pub fn value(path: &TokenStream) -> TokenStream {
     let constant = constant();
-    quote!(#path::Called::#constant)
+    quote!(#path::#constant)
 }
 
 /// The function by which a block tells what struct its parameter at place `at` is made of.

@@ -9,8 +9,8 @@ use quote::{format_ident, quote};
 
 use super::Context;
 use super::block::{Role, Signature, role};
+use crate::rust;
 use crate::shape::{Member, Shape, element};
-use crate::{others, rust};
 
 pub fn expand(
     cx: &Context,
@@ -125,12 +125,11 @@ fn graph(cx: &Context, block: &Block, signature: &Signature, hosts: &[&Member]) 
     let idents = hosts.iter().map(|host| &host.ident);
     let texts = hosts.iter().map(|host| host.name.as_str());
     let dtypes = dtypes(cx, block);
-    let block = others::constant();
     quote! {
         /// The program's graph, dims symbolic.
         pub fn graph #bounds(#(#list),*) -> #e::ModelGraph<Model #names> {
             #e::__private::graph(
-                Called::#block,
+                Called::BLOCK,
                 &[#(<#dtypes as #e::__private::Element>::DTYPE),*],
                 &[#((#texts, #e::__private::host(#idents))),*],
             )

@@ -26,12 +26,20 @@ pub fn expand(cx: &Context, block: &Block, signature: &Signature) -> Seen {
     let hidden = known.as_ref().map(|known| (known, &places[..]));
     let before = others::signature_macro(source, &unique, &block.head.vis, cfgs, hidden);
     let vis = others::macro_vis(&block.head.vis);
+    let (e, called) = (source.krate(), others::constant());
+    let called = quote! {
+        #[doc(hidden)]
+        #[allow(non_upper_case_globals)]
+        pub const #called: #e::__private::Other = Called::BLOCK;
+    };
+    let called = rust::located(called, name.span());
     let inside = quote! {
         #[doc(hidden)]
         #[allow(unused_imports)]
         #vis use #unique as __signature;
         #[doc(hidden)]
         pub enum Called {}
+        #called
     };
     let block = constant(cx, block, signature, known.as_ref());
     let params = signature.params.iter().enumerate();
@@ -97,14 +105,12 @@ fn constant(
     };
     let own = quote!(#e::__private::Other::new(#program, #text, #consts));
     let value = braced(quote!(#called #own));
-    let constant = others::constant();
-    let head = rust::located(quote!(pub const #constant: #e::__private::Other =), at);
+    let head = rust::located(quote!(pub const BLOCK: #e::__private::Other =), at);
     let body = braced(quote!(#head #value;));
     let head = rust::located(quote!(impl #name::Called), at);
     quote! {
         #cfgs
         #[doc(hidden)]
-        #[allow(non_upper_case_globals)]
         #head #body
     }
 }
