@@ -17,6 +17,7 @@ pub mod machine;
 mod message;
 mod model;
 mod planner;
+mod profile;
 mod program;
 #[cfg(test)]
 #[path = "../tests/support/seen.rs"]
@@ -43,6 +44,7 @@ pub use half;
 pub use handle::{CompositionError, CompositionErrors, Graph, Tensor};
 pub use model::{Array, Dims, Empty, Model, ModelGraph, Pack, Tensors, Unpack};
 pub use ndarray;
+pub use profile::{Profile, StatementProfile};
 pub use program::{CompileReport, Compiled, Program};
 pub use session::{Session, SessionBuilder, SessionError};
 pub use weights::WeightsFile;

@@ -14,6 +14,7 @@ use eindecomp_runtime::{Executor, Tensor, Trace, Traffic};
 
 use crate::cache::PlanOrigin;
 use crate::model::{Model, Pack, Tensors, Unpack};
+use crate::profile::Profile;
 use crate::session::{Shared, bind};
 use crate::{Error, solve};
 
@@ -213,7 +214,7 @@ impl Program {
             .collect())
     }
 
-    /// Runs once into given tensors, in the order of the graph's outputs.
+    /// Runs once into given tensors, in the order of the graph's outputs; they hold anything after an error.
     ///
     /// # Errors
     /// As [`Program::run`], and a tensor whose shape or element type is not the output's.
@@ -225,6 +226,19 @@ impl Program {
         let executor = self.prepare(inputs)?;
         self.trace = executor.run_into(inputs, outputs, false)?;
         Ok(())
+    }
+
+    /// Runs once, and says where the time went. The run's results are dropped, its states are kept.
+    ///
+    /// # Errors
+    /// As [`Program::run`].
+    pub fn profile(&mut self, inputs: &BTreeMap<String, Tensor>) -> Result<Profile, Error> {
+        let workers = self.shared.workers.count();
+        let executor = self.prepare(inputs)?;
+        let (_, trace) = executor.run(inputs, true)?;
+        let profile = Profile::new(executor, &trace, workers);
+        self.trace = trace;
+        Ok(profile)
     }
 
     fn prepare(&mut self, inputs: &BTreeMap<String, Tensor>) -> Result<&mut Executor, Error> {
@@ -421,6 +435,16 @@ impl<M: Model> Compiled<M> {
     #[cfg(feature = "planner")]
     pub fn compare(&self) -> Result<crate::Explain, Error> {
         self.program.compare()
+    }
+
+    /// Runs once, and says where the time went.
+    ///
+    /// # Errors
+    /// As [`Program::profile`].
+    pub fn profile(&mut self, inputs: M::Inputs) -> Result<Profile, Error> {
+        let mut tensors = Tensors::new();
+        inputs.pack(&mut tensors);
+        self.program.profile(tensors.as_map())
     }
 
     /// Counters and time of the last run.

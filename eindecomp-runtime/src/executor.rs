@@ -4,6 +4,7 @@
 //! work in task order, whichever device it belongs to. Kernels are cut into sub-tiles by a pure
 //! function of kernel and tile, so that bits do not depend on the number of workers.
 
+mod lent;
 mod state;
 
 use std::cmp::Reverse;
@@ -17,6 +18,8 @@ use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::graph::{BoundGraph, Role};
 use eindecomp_core::plan::layout::Region;
 use eindecomp_core::task::{BufferId, BufferRole, Task, TaskGraph, TaskKind};
+
+use lent::{Host, lent};
 
 use crate::backend::cpu::{Kernel, Scratch, copy};
 use crate::error::RunError;
@@ -69,10 +72,20 @@ struct Schedule {
     waits: Vec<u32>,
     successors: Vec<Vec<u32>>,
     pieces: Vec<Vec<Region>>,
+    /// Per buffer, the host tensor that takes its place.
+    lent: Vec<Option<Host>>,
 }
 
 impl Schedule {
-    fn new(graph: &TaskGraph, tasks: &[Task], kernels: &[Option<Kernel>]) -> Schedule {
+    fn new(
+        graph: &TaskGraph,
+        tasks: &[Task],
+        kernels: &[Option<Kernel>],
+        workers: usize,
+        mode: MemoryMode,
+    ) -> Schedule {
+        // So that workers which end early find more, without packing much twice.
+        let most = (2 * workers).div_ceil(graph.devices.max(1) as usize);
         let mut successors = vec![Vec::new(); tasks.len()];
         for (n, task) in tasks.iter().enumerate() {
             for dep in &task.deps {
@@ -87,13 +100,14 @@ impl Schedule {
             }
             TaskKind::Kernel { node, tile, .. } => kernels[node.at()]
                 .as_ref()
-                .map_or(Vec::new(), |k| k.subtiles(tile)),
+                .map_or(Vec::new(), |k| k.subtiles(tile, most)),
             _ => vec![Region(Vec::new())],
         };
         Schedule {
             waits: tasks.iter().map(|t| t.deps.len() as u32).collect(),
             successors,
             pieces: tasks.iter().map(pieces).collect(),
+            lent: lent(graph, tasks, mode),
             tasks: tasks.to_vec(),
         }
     }
@@ -169,8 +183,8 @@ impl Executor {
         Ok(Executor {
             storage: Storage::new(&graph, &tasks, mode)?,
             mode,
-            load: Schedule::new(&tasks, &tasks.load, &kernels),
-            run: Schedule::new(&tasks, &tasks.tasks, &kernels),
+            load: Schedule::new(&tasks, &tasks.load, &kernels, workers.count(), mode),
+            run: Schedule::new(&tasks, &tasks.tasks, &kernels, workers.count(), mode),
             kernels,
             graph,
             graph_tasks: tasks,
@@ -213,7 +227,7 @@ impl Executor {
         Ok((outputs, trace))
     }
 
-    /// Runs once into given tensors.
+    /// Runs once into given tensors, which hold anything after an error.
     ///
     /// # Errors
     /// As [`Executor::run`], and an output of another shape or element type.
@@ -264,13 +278,10 @@ impl Executor {
         &self.graph_tasks
     }
 
-    /// What kernel each statement runs, for people.
-    pub fn kernels(&self) -> impl Iterator<Item = (&str, String)> {
-        self.graph
-            .nodes()
-            .iter()
-            .zip(&self.kernels)
-            .filter_map(|(n, k)| Some((&*n.name, k.as_ref()?.describe())))
+    /// What kernel each statement runs, for people: number of the node, name, kernel.
+    pub fn kernels(&self) -> impl Iterator<Item = (u32, (&str, String))> {
+        let kernels = self.graph.ids().zip(&self.kernels);
+        kernels.filter_map(|((id, n), k)| Some((id.0, (&*n.name, k.as_ref()?.describe()))))
     }
 
     fn output_specs(&self) -> impl Iterator<Item = (&Arc<str>, DType, &[usize])> {
@@ -471,10 +482,8 @@ impl Run<'_> {
             let outcome = catch_unwind(AssertUnwindSafe(|| {
                 self.step(task as usize, piece as usize, &mut scratch)
             }));
+            self.record(task as usize, piece as usize, worker, begin);
             let finished = self.pieces[task as usize].fetch_sub(1, Ordering::AcqRel) == 1;
-            if finished {
-                self.record(task as usize, worker, begin);
-            }
             ready = self.lock();
             match outcome {
                 Ok(Ok(())) if finished => self.finish(&mut ready, task),
@@ -497,7 +506,7 @@ impl Run<'_> {
         }
     }
 
-    fn record(&self, task: usize, worker: usize, begin: Option<Duration>) {
+    fn record(&self, task: usize, piece: usize, worker: usize, begin: Option<Duration>) {
         if let (Some(spans), Some(start)) = (&self.spans, begin) {
             let end = self.start.elapsed();
             spans
@@ -505,6 +514,7 @@ impl Run<'_> {
                 .unwrap_or_else(PoisonError::into_inner)
                 .push(TaskSpan {
                     task,
+                    piece,
                     worker,
                     start,
                     end,
@@ -544,6 +554,10 @@ impl Run<'_> {
         let Task { device, kind, .. } = &self.schedule.tasks[task];
         let _span = tracing::trace_span!("task", task, piece, device).entered();
         match kind {
+            TaskKind::Load { dst } if self.is_input(*dst) => {
+                storage.lend(*dst);
+                self.counters.load(graph_tasks.buffer(*dst).bytes());
+            }
             TaskKind::Load { dst } => {
                 let buffer = graph_tasks.buffer(*dst);
                 let name = &graph.node(buffer.node).name;
@@ -551,7 +565,7 @@ impl Run<'_> {
                     .ok_or_else(|| RunError::MissingInput(name.clone()))?;
                 self.counters.load(copy(
                     &host_view(tensor),
-                    &storage.view_mut(*dst),
+                    &self.view_mut(*dst),
                     &buffer.region,
                 ));
             }
@@ -567,9 +581,9 @@ impl Run<'_> {
                 let Some(tile) = self.schedule.pieces[task].get(piece) else {
                     return Ok(());
                 };
-                let reads: Vec<_> = reads.iter().map(|&b| storage.view(b)).collect();
+                let reads: Vec<_> = reads.iter().map(|&b| self.view(b)).collect();
                 let in_place = writes.first().copied();
-                let writes: Vec<_> = writes.iter().map(|&b| storage.view_mut(b)).collect();
+                let writes: Vec<_> = writes.iter().map(|&b| self.view_mut(b)).collect();
                 let slots: &[Value] = graph.slots();
                 let mut run = |tile: &Region| {
                     kernel
@@ -588,20 +602,15 @@ impl Run<'_> {
             TaskKind::Keep { src, dst, region } => {
                 self.executor.storing.store(true, Ordering::Relaxed);
                 self.counters
-                    .local(copy(&storage.view(*src), &storage.view_mut(*dst), region));
+                    .local(copy(&self.view(*src), &self.view_mut(*dst), region));
             }
             TaskKind::Move { src, dst, region } => {
                 let (from, to) = (graph_tasks.buffer(*src).device, *device);
                 if storage.aliased(*src, *dst) {
-                    self.counters.shared(
-                        from,
-                        to,
-                        &storage.view(*src),
-                        &storage.view(*dst),
-                        region,
-                    );
+                    self.counters
+                        .shared(from, to, &self.view(*src), &self.view(*dst), region);
                 } else {
-                    let (source, target) = (storage.view(*src), storage.view_mut(*dst));
+                    let (source, target) = (self.view(*src), self.view_mut(*dst));
                     let received = copy(&source, &target, region);
                     self.counters.copied(from, to, &source, region, received);
                 }
@@ -609,7 +618,7 @@ impl Run<'_> {
             TaskKind::Copy { src, dst, region } => {
                 if !storage.aliased(*src, *dst) {
                     self.counters
-                        .local(copy(&storage.view(*src), &storage.view_mut(*dst), region));
+                        .local(copy(&self.view(*src), &self.view_mut(*dst), region));
                 }
             }
             TaskKind::Aggregate {
@@ -621,14 +630,18 @@ impl Run<'_> {
                 let Some(kernel) = &kernels[node.at()] else {
                     return Ok(());
                 };
-                let partials: Vec<_> = srcs.iter().map(|&b| storage.view(b)).collect();
+                let partials: Vec<_> = srcs.iter().map(|&b| self.view(b)).collect();
                 kernel
-                    .fold(&partials, &storage.view_mut(*dst), region, scratch)
+                    .fold(&partials, &self.view_mut(*dst), region, scratch)
                     .map_err(|source| RunError::Kernel {
                         statement: graph.node(*node).name.clone(),
                         tile: region.to_string(),
                         source,
                     })?;
+            }
+            TaskKind::Gather { src, output, .. } if self.is_output(*src, *output) => {
+                storage.lend(*src);
+                self.counters.gather(graph_tasks.buffer(*src).bytes());
             }
             TaskKind::Gather {
                 src,
@@ -636,7 +649,7 @@ impl Run<'_> {
                 region,
             } => {
                 self.counters
-                    .gather(copy(&storage.view(*src), &self.outputs[*output], region));
+                    .gather(copy(&self.view(*src), &self.outputs[*output], region));
             }
             TaskKind::Free { buffer } => storage.poison(*buffer),
         }

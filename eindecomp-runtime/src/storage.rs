@@ -324,6 +324,11 @@ impl Storage {
         }
     }
 
+    /// Counts a buffer as in use, though a tensor of the caller takes its place.
+    pub fn lend(&self, buffer: BufferId) {
+        self.give(&self.places[buffer.0 as usize]);
+    }
+
     /// Counts a window as in use.
     fn give(&self, place: &Place) {
         let used = &self.allocations[place.allocation].used;

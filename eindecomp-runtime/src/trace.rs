@@ -46,12 +46,14 @@ impl Traffic {
     }
 }
 
-/// One task of a run.
+/// One piece of a task of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskSpan {
     /// Number of the task.
     pub task: usize,
-    /// The worker that ran it (the last, if its sub-tiles ran on several).
+    /// Number of the piece: a kernel's tile may be cut into several for the workers.
+    pub piece: usize,
+    /// The worker that ran it.
     pub worker: usize,
     /// Start, from the start of the run.
     pub start: Duration,
@@ -68,6 +70,6 @@ pub struct Trace {
     pub peaks: Vec<u64>,
     /// Wall time of the run.
     pub wall: Duration,
-    /// Tasks in order of their end; empty unless asked for.
+    /// Pieces of tasks in order of their end; empty unless asked for.
     pub tasks: Vec<TaskSpan>,
 }

@@ -15,6 +15,23 @@ struct Window {
     strides: Vec<isize>,
 }
 
+impl Window {
+    /// Distance of a box' first element, in bytes.
+    fn offset(&self, region: &Region) -> isize {
+        assert!(
+            self.region.contains(region),
+            "{region} is not inside {}",
+            self.region
+        );
+        if region.is_empty() {
+            return 0;
+        }
+        let corner = region.0.iter().zip(&self.region.0).zip(&self.strides);
+        let elements: isize = corner.map(|((r, o), s)| (r.0 - o.0) as isize * s).sum();
+        elements * self.dtype.size() as isize
+    }
+}
+
 /// A window to read through.
 #[derive(Clone, Debug)]
 pub struct View {
@@ -58,6 +75,24 @@ impl View {
         }
     }
 
+    /// A window on a box inside.
+    ///
+    /// # Panics
+    /// If the box is not inside.
+    pub(crate) fn within(&self, region: &Region) -> View {
+        let offset = self.window.offset(region);
+        // SAFETY: the elements of the box are elements of this window.
+        unsafe {
+            let strides = self.window.strides.clone();
+            View::new(
+                self.ptr.offset(offset),
+                self.window.dtype,
+                region.clone(),
+                strides,
+            )
+        }
+    }
+
     /// Address of the first element.
     pub fn ptr(&self) -> *const u8 {
         self.ptr
@@ -95,6 +130,32 @@ impl ViewMut {
                 region,
                 strides,
             },
+        }
+    }
+
+    /// A window on a box inside.
+    ///
+    /// # Panics
+    /// If the box is not inside.
+    pub(crate) fn within(&self, region: &Region) -> ViewMut {
+        let offset = self.window.offset(region);
+        // SAFETY: the elements of the box are elements of this window.
+        unsafe {
+            let strides = self.window.strides.clone();
+            ViewMut::new(
+                self.ptr.offset(offset),
+                self.window.dtype,
+                region.clone(),
+                strides,
+            )
+        }
+    }
+
+    /// The same elements, for reading, once they are written.
+    pub(crate) fn for_reading(&self) -> View {
+        View {
+            ptr: self.ptr,
+            window: self.window.clone(),
         }
     }
 

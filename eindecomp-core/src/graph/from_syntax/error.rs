@@ -26,7 +26,7 @@ pub enum LowerError {
         first: String,
     },
     /// A Rust const without a value.
-    #[error("no value is given for the const `{0}`; a size of the block is declared: `<dim {0}>`")]
+    #[error("no value is given for the const `{0}`")]
     MissingConst(Arc<str>),
     /// A `#[host]` parameter without a value.
     #[error("no value is given for the `#[host]` parameter `{0}`")]

@@ -402,8 +402,8 @@ fn conditions_on_consts_are_checked_when_the_graph_is_built() {
     insta::assert_snapshot!(error, @"`N >= M` does not hold in block `f`: `x[0 + m]` stays in bounds");
     let error = EinGraph::from_text(source, "f", &Consts::new()).unwrap_err();
     insta::assert_snapshot!(error, @r"
-    no value is given for the const `M`; a size of the block is declared: `<dim M>`
-    no value is given for the const `N`; a size of the block is declared: `<dim N>`
+    no value is given for the const `M`
+    no value is given for the const `N`
     ");
 }
 

@@ -466,14 +466,6 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         if let ("not", [_]) = (&*name, args) {
             return diag.fix(Fix::replace(path.span, "!", "write {}"));
         }
-        if let Some((last, modules)) = path.segments.split_last()
-            && !modules.is_empty()
-            && modules.iter().all(|s| is_of_rust(s.as_str()))
-            && let Some(meant) = nearest_function(last.as_str(), [])
-            && ScalarFn::from_name(meant, args.len()).is_some()
-        {
-            return diag.fix(Fix::replace(path.span, meant, "write {}"));
-        }
         if path.as_ident().is_none() {
             let help = "a scalar function stands in the `ein!` that uses it; a block of another is called alone";
             return diag.help(format!("{help}: `let y: f32[…] = {name}(…);`"));
@@ -540,11 +532,6 @@ impl<'c, 'a> StmtCx<'c, 'a> {
     pub(super) fn index_names(&self) -> Vec<Arc<str>> {
         self.indices.iter().map(|d| d.name.clone()).collect()
     }
-}
-
-/// A crate or number type of Rust's library.
-fn is_of_rust(name: &str) -> bool {
-    matches!(name, "std" | "core") || DType::from_name(name).is_some()
 }
 
 /// Nodes of an expression.

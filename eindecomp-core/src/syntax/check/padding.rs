@@ -187,11 +187,11 @@ pub(super) fn otherwise(cx: &BodyCx<'_>, span: Span, dtype: DType) -> Option<Fix
         true => then.to_string(),
         false => format!("({then})"),
     };
-    let fix = with_filter(
-        around.reduce,
-        &cond.to_string(),
-        "leave out the other elements: {}",
-    )?;
-    let help = format!("{}, with `{value}` for the `if`", fix.help);
-    Some(Fix { help, ..fix }.and(span, value))
+    let filter = with_filter(around.reduce, &cond.to_string(), "")?;
+    let help = format!("leave out the other elements: {} {value}", filter.help);
+    let fix = Fix {
+        help: help.replace("` ", " ") + "`",
+        ..filter
+    };
+    Some(fix.and(span, value))
 }

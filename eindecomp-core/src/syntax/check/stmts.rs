@@ -162,20 +162,8 @@ impl<'a> BodyCx<'a> {
     pub(super) fn no_left(&self, pat: &Pattern, value: &ast::Expr) -> Diag {
         let text = format!("`{}` needs its indices on the left", pat.names[0]);
         let diag = Diag::new(Code::Pattern, pat.span, text);
-        // With indices on the left the annotation is a dtype.
-        let tensor = |ty: &ast::Type| match &ty.kind {
-            ast::TypeKind::Tensor { dtype, .. } => Some((ty.span, dtype.to_string())),
-            _ => None,
-        };
-        let dtype = self.stmt.and_then(|stmt| match &stmt.kind {
-            StmtKind::Let { ty: Some(ty), .. } => ty.types.first().and_then(tensor),
-            _ => None,
-        });
         match self.indexed(pat, value) {
-            Some(mut fix) => {
-                fix.edits.extend(dtype);
-                diag.fix(fix)
-            }
+            Some(fix) => diag.fix(fix),
             None => diag.help("a statement works on elements: `let y[i] = exp(x[i]);`"),
         }
     }

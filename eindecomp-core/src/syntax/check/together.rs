@@ -30,22 +30,12 @@ pub(super) struct Outside {
     pub(super) fixes: Vec<(Kind, Fix)>,
 }
 
-/// The errors, one per tensor, and one for what the same changes mend.
+/// The errors, one per tensor.
 pub(super) fn together(mut found: Vec<Outside>) -> Vec<Diag> {
     let mut out = Vec::new();
     while !found.is_empty() {
         let first = found.remove(0);
-        let edits = |o: &Outside| {
-            o.fixes
-                .iter()
-                .map(|(_, fix)| fix.edits.clone())
-                .collect::<Vec<_>>()
-        };
-        let mended = edits(&first);
-        let same = |other: &Outside| {
-            let alike = !mended.is_empty() && edits(other) == mended;
-            alike || other.access.place == first.access.place
-        };
+        let same = |other: &Outside| other.access.place == first.access.place;
         let (more, rest): (Vec<Outside>, Vec<Outside>) = found.into_iter().partition(same);
         found = rest;
         out.push(match more.is_empty() {
@@ -83,7 +73,7 @@ fn one(first: Outside, more: &[Outside]) -> Diag {
     for kind in kinds {
         let rest: Option<Vec<Fix>> = more.iter().map(|o| of(&o.fixes, kind)).collect();
         let all = of(&first.fixes, kind).zip(rest);
-        diag = diag.fixes(all.and_then(|(fix, rest)| merged(kind, fix, &rest)));
+        diag = diag.fixes(all.and_then(|(fix, rest)| merged(fix, &rest)));
     }
     match diag.fixes.is_empty() {
         true => diag,
@@ -142,53 +132,24 @@ pub(super) fn without_mixed_up(errors: &mut Vec<Diag>, before: usize) {
     });
 }
 
-/// All of the changes of one kind at once, if none is in another's way.
-fn merged(kind: Kind, mut fix: Fix, more: &[Fix]) -> Option<Fix> {
-    let first = fix.edits.clone();
+/// All of the changes at once, if none is in another's way.
+fn merged(mut fix: Fix, more: &[Fix]) -> Option<Fix> {
+    let mut different = false;
     for (span, text) in more.iter().flat_map(|fix| &fix.edits) {
-        let touches = |s: Span| (s.start < span.end && span.start < s.end) || s == *span;
-        let other = fix.edits.iter_mut().find(|(s, _)| touches(*s));
-        match other {
-            None => fix.edits.push((*span, text.clone())),
-            Some((_, other)) if other == text => {}
-            Some((s, other)) if s == span => {
-                let both = both_conditions(other, text)?;
-                fix.help = fix.help.replace(other.trim(), both.trim());
-                *other = both;
-            }
-            Some(_) => return None,
+        let clash = |(s, t): &&(Span, String)| {
+            (s.start < span.end && span.start < s.end) || *s == *span && *t != *text
+        };
+        if fix.edits.contains(&(*span, text.clone())) {
+            continue;
         }
+        if fix.edits.iter().find(clash).is_some() {
+            return None;
+        }
+        fix.edits.push((*span, text.clone()));
+        different = true;
     }
-    if kind == Kind::Guard {
-        let texts = fix.edits.iter().map(|(_, text)| text.trim());
-        let texts = texts.filter(|text| !matches!(*text, "(" | ")"));
-        let texts: Vec<String> = texts
-            .map(|text| format!("`{}`", text.trim_start_matches("&& ")))
-            .collect();
-        fix.help = format!("did you mean {}?", texts.join(" and "));
-    } else if fix.edits.len() > first.len() {
+    if different {
         fix.help += ", and so the other reads";
     }
     Some(fix)
-}
-
-/// Two texts of a condition that is added to a reduction, as one.
-fn both_conditions(a: &str, b: &str) -> Option<String> {
-    const WHERE: &str = " where ";
-    let (old, new) = match (a.strip_prefix(WHERE), b.strip_prefix(WHERE)) {
-        (Some(a), Some(b)) => (a, b),
-        // The same condition, continued.
-        (None, None) if a.split(" && ").next() == b.split(" && ").next() => (a, b),
-        _ => return None,
-    };
-    let mut parts: Vec<&str> = old.split(" && ").collect();
-    let more = new
-        .split(" && ")
-        .filter(|part| !old.split(" && ").any(|p| p == *part));
-    parts.extend(more);
-    let text = parts.join(" && ");
-    Some(match a.starts_with(WHERE) {
-        true => format!("{WHERE}{text}"),
-        false => text,
-    })
 }

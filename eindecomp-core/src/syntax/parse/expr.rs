@@ -65,8 +65,8 @@ impl Parser {
             return None;
         };
         Some(match *punct {
-            "||" | "|" => (BinaryOp::Or, OR),
-            "&&" | "&" => (BinaryOp::And, AND),
+            "||" => (BinaryOp::Or, OR),
+            "&&" => (BinaryOp::And, AND),
             "+" => (BinaryOp::Add, 3),
             "-" => (BinaryOp::Sub, 3),
             "*" => (BinaryOp::Mul, PRODUCT),
@@ -140,13 +140,9 @@ impl Parser {
                 {
                     self.negation()?
                 }
-                "where" if self.peek_at(self.at + 1) == Some(&Tok::Open(Delim::Paren)) => {
-                    self.where_call()?
-                }
                 _ => self.named()?,
             },
             Some(Tok::Punct("::")) => self.named()?,
-            Some(Tok::Punct(".")) if self.fraction() => self.without_zero(),
             _ => return self.unexpected("an expression"),
         };
         Ok(Expr {

@@ -47,11 +47,18 @@ impl Parser {
         let text = match exponent.kind {
             ExprKind::Lit(Lit::Int(2)) => format!("sq({})", bare(&base)),
             ExprKind::Lit(Lit::Int(3)) => format!("({base} * {base} * {base})"),
-            _ => format!("pow({}, {})", bare(&base), as_float(exponent.clone())),
+            ExprKind::Lit(Lit::Int(n)) => format!("pow({}, {n}.0)", bare(&base)),
+            _ => format!("pow({}, {exponent})", bare(&base)),
         };
         let fix = Fix::replace(span, text, "write {}");
         self.slip(operator, "a power is a function", fix);
-        let exponent = as_float(exponent);
+        let exponent = Expr {
+            kind: match exponent.kind {
+                ExprKind::Lit(Lit::Int(n)) => ExprKind::Lit(Lit::Float(n as f64)),
+                kind => kind,
+            },
+            span: exponent.span,
+        };
         Ok(called("pow", vec![base, exponent], span))
     }
 
@@ -100,10 +107,7 @@ impl Parser {
             );
             return Ok(called("sq", vec![value], span));
         }
-        let args: Vec<Expr> = match method.as_str() {
-            "powi" => args.into_iter().map(as_float).collect(),
-            _ => args,
-        };
+        let args: Vec<Expr> = args.into_iter().map(|arg| as_float(arg, &method)).collect();
         let mut shown = vec![bare(&value)];
         shown.extend(args.iter().map(Expr::to_string));
         let text = format!("{name}({})", shown.join(", "));
@@ -198,10 +202,9 @@ impl Parser {
         made
     }
 
-    /// Reports `and`, `or`, `&` and `|` in the place of an operator, which was taken.
+    /// Reports `and` and `or` in the place of an operator, which was taken.
     pub(super) fn word_operator(&mut self, op: BinaryOp) {
-        let before = self.peek_at(self.at - 1);
-        if !matches!(before, Some(Tok::Ident(_) | Tok::Punct("&" | "|"))) {
+        if !matches!(self.peek_at(self.at - 1), Some(Tok::Ident(_))) {
             return;
         }
         let span = self.buffer.span(self.at - 1);
@@ -226,49 +229,6 @@ impl Parser {
         };
         self.slip(start, text, fix);
         Ok(ExprKind::Unary(UnaryOp::Not, Box::new(operand)))
-    }
-
-    /// `where(c, a, b)`, read as a choice.
-    pub(super) fn where_call(&mut self) -> Parse<ExprKind> {
-        let start = self.span();
-        self.at += 2;
-        let args = self.list(Delim::Paren, Self::expr)?;
-        let span = self.since(start);
-        let text = "a choice is an `if` with both values in braces";
-        let Ok([cond, then, otherwise]) = <[Expr; 3]>::try_from(args) else {
-            let diag = Diag::new(Code::Syntax, start, text);
-            return Err(Box::new(diag.help("write `if … { … } else { … }`")));
-        };
-        let kind = ExprKind::If {
-            cond: Box::new(cond),
-            then: Box::new(then),
-            otherwise: Some(Box::new(otherwise)),
-        };
-        let value = Expr { kind, span };
-        let fix = Fix::replace(span, value.to_string(), "write {}");
-        self.slip(start, text, fix);
-        Ok(value.kind)
-    }
-
-    /// Does a `.5` stand here?
-    pub(super) fn fraction(&self) -> bool {
-        let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
-        matches!(self.peek_at(self.at + 1), Some(Tok::Literal(text)) if digits(text))
-    }
-
-    /// `.5`, read as `0.5`.
-    pub(super) fn without_zero(&mut self) -> ExprKind {
-        let start = self.span();
-        let digits = self.peek_at(self.at + 1).map(Tok::to_string);
-        self.at += 2;
-        let (span, text) = (
-            self.since(start),
-            format!("0.{}", digits.unwrap_or_default()),
-        );
-        let value = text.parse().unwrap_or_default();
-        let fix = Fix::replace(span, text, "write {}");
-        self.slip(span, "a float has digits on both sides", fix);
-        ExprKind::Lit(Lit::Float(value))
     }
 
     /// `c = d` in a condition, read as `c == d`.
@@ -327,22 +287,13 @@ impl Parser {
         let closed = self.eat("=");
         let high = self.dim()?;
         let span = low.span.join(high.span);
-        let extent = match (closed, high.to_string()) {
-            (false, text) => text,
-            (true, text) => match text.parse::<u64>() {
-                Ok(last) => last.saturating_add(1).to_string(),
-                Err(_) => format!("{text} + 1"),
-            },
+        let extent = match closed {
+            true => format!("{high} + 1"),
+            false => high.to_string(),
         };
         if low.to_string() != "0" {
             let diag = Diag::new(Code::Syntax, span, text);
-            let low = low.to_string();
-            let part = if low.contains(' ') {
-                format!("({low})")
-            } else {
-                low.clone()
-            };
-            let help = format!("write `{name} in {extent} - {part}`, and read `x[{name} + {low}]`");
+            let help = format!("write `{name} in {extent} - {low}`, and read `x[{name} + {low}]`");
             return Err(Box::new(diag.help(help)));
         }
         let help = format!("write `{name} in {extent}`");
@@ -473,16 +424,15 @@ pub(super) fn function(method: &str, arity: usize) -> Option<&'static str> {
     Some(known.name())
 }
 
-/// An integer literal as a float.
-fn as_float(e: Expr) -> Expr {
-    let kind = match e.kind {
-        ExprKind::Lit(Lit::Int(n)) => ExprKind::Lit(Lit::Float(n as f64)),
-        ExprKind::Unary(UnaryOp::Neg, inner) => {
-            ExprKind::Unary(UnaryOp::Neg, Box::new(as_float(*inner)))
-        }
-        kind => kind,
-    };
-    Expr { kind, ..e }
+/// An integer literal as a float, where a method takes it as a power.
+fn as_float(e: Expr, method: &str) -> Expr {
+    match e.kind {
+        ExprKind::Lit(Lit::Int(n)) if method == "powi" => Expr {
+            kind: ExprKind::Lit(Lit::Float(n as f64)),
+            ..e
+        },
+        _ => e,
+    }
 }
 
 /// Without the brackets around all of it.

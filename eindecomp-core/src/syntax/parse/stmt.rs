@@ -222,8 +222,12 @@ impl Parser {
             return Ok(());
         }
         let diag = self.unexpected_diag("`;`");
+        let twice =
+            |punct: &str| Fix::replace(self.span(), punct, "logical operators are double: {}");
         let before = self.buffer.span(self.at.saturating_sub(1));
         Err(Box::new(match self.peek() {
+            Some(Tok::Punct("&")) => diag.fix(twice("&&")),
+            Some(Tok::Punct("|")) => diag.fix(twice("||")),
             Some(Tok::Ident(_)) if self.starts_next() => {
                 diag.fix(Fix::after(before, ";", "add {}"))
             }
@@ -400,9 +404,6 @@ impl Parser {
             }
             false => vec![self.binding("a loop variable")?],
         };
-        for var in &vars {
-            self.shapes.remove(&var.name);
-        }
         self.expect_word("in")?;
         let over = self.at + 1;
         let range = if self.peek_at(over) == Some(&Tok::Open(Delim::Brace)) {

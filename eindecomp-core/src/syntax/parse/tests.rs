@@ -230,7 +230,7 @@ fn messages_say_what_was_expected_and_found() {
         (
             "let y[i] = x[i] & x[i];",
             Code::Syntax,
-            "logical operators are `&&`, `||` and `!`",
+            "expected `;`, found `&`",
             "&",
         ),
         (

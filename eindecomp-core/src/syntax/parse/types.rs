@@ -244,20 +244,16 @@ impl Parser {
     /// The dtype in `Tensor<f32, N>` and `f32<N>`, behind whose `<` this is. A struct has no dtype
     /// among its arguments. The comma behind it is taken.
     fn element(&mut self, path: &Path) -> Option<Ident> {
-        let variable = |name: &str| self.dtype_vars.iter().any(|var| **var == *name);
-        let is_dtype = |name: &str| DType::from_name(name).is_some() || variable(name);
+        let is_dtype = |name: &str| {
+            DType::from_name(name).is_some() || self.dtype_vars.iter().any(|var| **var == *name)
+        };
         if let Some(name) = path.as_ident().filter(|name| is_dtype(name.as_str())) {
             return Some(name.clone());
         }
         let Some(Tok::Ident(word)) = self.peek() else {
             return None;
         };
-        // A struct has dims among its arguments, which a variable may be mistaken for.
-        let container = path
-            .as_ident()
-            .is_some_and(|name| is_container(name.as_str()));
-        let known = DType::from_name(word).is_some() || container && variable(word);
-        if !known || !(self.is_at(self.at + 1, ",") || self.is_at(self.at + 1, ">")) {
+        if !is_dtype(word) || !(self.is_at(self.at + 1, ",") || self.is_at(self.at + 1, ">")) {
             return None;
         }
         let dtype = self.ident("a dtype").ok();
@@ -428,12 +424,4 @@ impl Parser {
             span: self.since(start),
         })
     }
-}
-
-/// What other languages call a type of tensors.
-fn is_container(name: &str) -> bool {
-    matches!(
-        name,
-        "Tensor" | "Array" | "Matrix" | "Vector" | "Vec" | "NdArray" | "ArrayD"
-    )
 }

@@ -117,7 +117,6 @@ impl Parser {
         };
         let extent = match &*low.to_string() {
             "0" => high.to_string(),
-            low if low.contains(' ') => format!("{high} - ({low})"),
             low => format!("{high} - {low}"),
         };
         let whole = place.span.join(self.buffer.span(close));
@@ -265,42 +264,22 @@ impl Parser {
 
     /// `x.sum()`, `x.exp()`, `x.transpose()` of a whole tensor; the arguments are not taken yet.
     pub(super) fn whole_method(&mut self, place: &Place) -> Parse<Box<Diag>> {
-        let module = place
-            .path
-            .as_ident()
-            .filter(|root| is_module(root.as_str()));
-        let module = module.filter(|root| !self.shapes.contains_key(&root.name));
-        let text = match module {
-            Some(module) => format!("functions stand in no module `{module}` here"),
-            None => format!("`{place}` is a field and cannot be called"),
-        };
+        let text = format!("`{place}` is a field and cannot be called");
         let diag = Diag::new(Code::Syntax, place.span, text);
         let Some(method) = place.fields.last() else {
             return Ok(Box::new(diag));
         };
         let help = method_help(&place.path, method.as_str());
         self.at += 1;
-        let args = self.list(Delim::Paren, Self::keyword_argument)?;
+        let args = self.list(Delim::Paren, Self::expr)?;
         let span = place.span.join(self.buffer.span(self.at - 1));
         let fix = self.tensor_of(place).and_then(|(root, shape)| {
             self.method_fix((&root, &shape), method.as_str(), &args, span)
-        });
-        let fix = fix.or_else(|| {
-            let name = function(method.as_str(), args.len()).filter(|_| module.is_some())?;
-            Some(Fix::replace(place.span, name, "write {}"))
         });
         Ok(Box::new(match fix {
             Some(fix) => diag.fix(fix),
             None => diag.help(help),
         }))
-    }
-
-    /// `axis = 1`, read as `1`.
-    fn keyword_argument(&mut self) -> Parse<Expr> {
-        if self.is_name_at(self.at) && self.is_at(self.at + 1, "=") {
-            self.at += 2;
-        }
-        self.expr()
     }
 
     fn method_fix(
@@ -388,7 +367,7 @@ impl Parser {
         let help = format!("write `{agg}[i] x[i]`");
         let (open, close) = (self.span(), self.buffer.partner(self.at));
         self.at += 1;
-        let Ok(args) = self.list(Delim::Paren, Self::keyword_argument) else {
+        let Ok(args) = self.list(Delim::Paren, Self::expr) else {
             return Ok(Box::new(diag.help(help)));
         };
         let name =
@@ -438,22 +417,12 @@ fn axis(e: &Expr, rank: usize) -> Option<usize> {
     }
 }
 
-/// What other languages call the module of their functions.
-fn is_module(name: &str) -> bool {
-    matches!(
-        name,
-        "np" | "numpy" | "jnp" | "torch" | "tf" | "math" | "F" | "nn"
-    )
-}
-
 /// What a method of other libraries is here.
 fn method_help(of: &Path, method: &str) -> String {
     if Agg::from_name(method).is_some() {
         format!("an aggregation stands in front: `{method}[i] {of}[i]`")
     } else if let Some(name) = function(method, 1) {
         format!("a function stands in front: `{name}({of}[i])`")
-    } else if matches!(method, "len" | "size" | "shape" | "dim" | "ndim") {
-        "sizes have names: an axis `N` is the number `N as f32`".to_owned()
     } else {
         names::instead(method)
     }

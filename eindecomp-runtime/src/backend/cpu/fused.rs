@@ -9,8 +9,9 @@ use eindecomp_core::ein::{
 use eindecomp_core::graph::NodeId;
 use eindecomp_core::plan::layout::Region;
 
+use super::contraction::Contraction;
 use super::program::stays_inside;
-use super::{Kernel, KernelError, KernelRunError, Scratch, Tensor};
+use super::{Kernel, KernelError, KernelRunError, PACKED_PIECES, Scratch, Tensor, Way};
 use crate::view::{View, ViewMut};
 use eindecomp_core::ein::access::affine;
 
@@ -207,6 +208,15 @@ impl Stage {
         })
     }
 
+    /// Its part of a tile of the whole vertex, and the contraction that it is there.
+    fn contraction(&self, tile: &Region) -> Option<(&Stage, Region, &Contraction)> {
+        let own = Region(self.labels.iter().map(|l| tile.0[l.at()]).collect());
+        match &self.kernel.way {
+            Way::Plain(Some(c), _) if c.suits(&own) => Some((self, own, c)),
+            _ => None,
+        }
+    }
+
     /// Its value at the points of a tile of the whole vertex.
     pub(super) fn run(
         &self,
@@ -352,6 +362,24 @@ impl Staged {
         self.rest.run(&outer, &reads, writes, slots, scratch)?;
         arrays.into_iter().for_each(|a| scratch.give(a));
         Ok(())
+    }
+
+    /// Into how many parts output labels of a tile are cut: as the largest contraction inside, if it is
+    /// one. At most `most` pieces if all stages are contractions and nothing is folded afterwards,
+    /// since then the result does not depend on the cut.
+    pub(super) fn parts(&self, tile: &Region, most: usize) -> Option<Vec<(LabelId, usize)>> {
+        let contractions = self.stages.iter().filter_map(|s| s.contraction(tile));
+        let contractions: Vec<_> = contractions.collect();
+        let (stage, own, contraction) =
+            contractions.iter().max_by_key(|(_, own, _)| own.volume())?;
+        let maps = matches!(&self.rest.way, Way::Plain(None, v) if v.agg.is_none());
+        let most = match maps && contractions.len() == self.stages.len() {
+            true => most,
+            false => PACKED_PIECES,
+        };
+        let parts = contraction.parts(own, most).into_iter();
+        let parts = parts.map(|(l, n)| (stage.labels[l.at()], n));
+        Some(parts.filter(|(l, _)| self.rest.out.contains(l)).collect())
     }
 
     pub(super) fn describe(&self) -> String {

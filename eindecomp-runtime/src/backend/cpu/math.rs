@@ -10,29 +10,35 @@ fn fma<const FMA: bool>(a: f32, b: f32, c: f32) -> f32 {
 }
 
 /// 1.5 · 2^23: adding it rounds to an integer, which is then in the low bits.
-const ROUND: f32 = 12_582_912.0;
+pub(super) const ROUND: f32 = 12_582_912.0;
 
 /// ln 2 in two parts, the first so short that its products with exponents are exact.
-const LN2_HIGH: f32 = 355.0 / 512.0;
-const LN2_LOW: f32 = -2.121_944_4e-4;
+pub(super) const LN2_HIGH: f32 = 355.0 / 512.0;
+pub(super) const LN2_LOW: f32 = -2.121_944_4e-4;
+
+/// Below, e^x is 0.
+pub(super) const EXP_LOWEST: f32 = -105.0;
+/// (e^r − 1 − r) / r² for |r| ≤ ln 2 / 2, highest power first.
+pub(super) const EXP: [f32; 6] = [
+    1.987_569_1e-4,
+    1.398_2e-3,
+    8.333_452e-3,
+    4.166_579_6e-2,
+    1.666_666_5e-1,
+    5.000_000_3e-1,
+];
 
 #[inline(always)]
 pub(super) fn exp<const FMA: bool>(x: f32) -> f32 {
     // Outside, the result is 0 or inf whatever x is; comparisons let NaN through.
     let x = if x > 90.0 { 90.0 } else { x };
-    let x = if x < -105.0 { -105.0 } else { x };
+    let x = if x < EXP_LOWEST { EXP_LOWEST } else { x };
     let shifted = fma::<FMA>(x, std::f32::consts::LOG2_E, ROUND);
     let n = shifted - ROUND;
     let r = fma::<FMA>(n, -LN2_HIGH, x);
     let r = fma::<FMA>(n, -LN2_LOW, r);
-    let mut p = 1.987_569_1e-4;
-    for c in [
-        1.398_2e-3,
-        8.333_452e-3,
-        4.166_579_6e-2,
-        1.666_666_5e-1,
-        5.000_000_3e-1,
-    ] {
+    let mut p = EXP[0];
+    for &c in &EXP[1..] {
         p = fma::<FMA>(p, r, c);
     }
     let y = fma::<FMA>(p * r, r, r) + 1.0;

@@ -1,7 +1,8 @@
 //! Kernels on the CPU.
 //!
-//! A kernel is compiled once per vertex and runs any tile of it on one thread. Contractions go
-//! through a GEMM (`gemm`); everything else is a register program over chunks of points
+//! A kernel is compiled once per vertex and runs any tile of it on one thread. Contractions over common
+//! pairs of operators (`contraction`) run in packed register tiles (`tiles`); everything else is a
+//! register program over chunks of points
 //! (`program`, `exec`, `calls`) whose values are stored or folded (`vector`, `reduce`). A vertex
 //! with reductions inside its expressions, or whose partial results are records, is run block by
 //! block through smaller kernels, whose results stay in scratch (`fused`, `records`, `merging`, `softmax`).
@@ -15,9 +16,9 @@
 
 mod calls;
 mod combine;
+mod contraction;
 mod exec;
 mod fused;
-mod gemm;
 mod math;
 mod memory;
 mod merging;
@@ -30,6 +31,7 @@ mod simd;
 mod softmax;
 #[cfg(test)]
 mod tests;
+mod tiles;
 mod vector;
 
 use std::sync::Arc;
@@ -42,12 +44,12 @@ use eindecomp_core::kernel::KernelFn;
 use eindecomp_core::plan::layout::Region;
 
 use combine::fold;
+use contraction::{Buffers, Contraction};
 
 pub use combine::copy;
 
 use crate::view::{View, ViewMut};
 use fused::{Array, Staged};
-use gemm::{Contraction, Converted};
 use nest::Walk;
 use program::{Program, Source};
 use records::Records;
@@ -59,6 +61,8 @@ const POINTS: usize = 1 << 16;
 const MULTIPLICATIONS: usize = 1 << 21;
 /// Most pieces of one tile.
 const PIECES: usize = 64;
+/// Most pieces of a tile with a contraction inside, each of which packs its own operands.
+const PACKED_PIECES: usize = 16;
 
 /// Why no kernel can be made for a vertex.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -143,7 +147,7 @@ pub enum KernelRunError {
 #[derive(Debug, Default)]
 pub struct Scratch {
     work: Work,
-    converted: Converted,
+    contraction: Buffers,
     /// Memory of arrays that nobody uses.
     spare: Vec<Vec<u64>>,
 }
@@ -277,24 +281,28 @@ impl Kernel {
         })
     }
 
-    /// Cuts a tile along output labels into pieces that may run at once, each on any worker. A
-    /// pure function of kernel and tile.
-    pub fn subtiles(&self, tile: &Region) -> Vec<Region> {
+    /// Cuts a tile along output labels into pieces that may run at once, each on any worker. How many
+    /// follows from kernel and tile alone, unless the result does not depend on it: then at most
+    /// `most`, at least 1.
+    pub fn subtiles(&self, tile: &Region, most: usize) -> Vec<Region> {
         if tile.is_empty() || matches!(self.way, Way::Opaque(_)) {
             return vec![tile.clone()];
         }
-        let gemm = match &self.way {
-            Way::Plain(contraction, _) => contraction.as_ref().filter(|c| c.suits(tile)),
+        let parts = match &self.way {
+            Way::Plain(Some(c), _) if c.suits(tile) => Some(c.parts(tile, most)),
+            Way::Staged(staged) => staged.parts(tile, most),
             _ => None,
         };
-        let fused = !matches!(self.way, Way::Plain(..));
-        let grain = if gemm.is_some() || fused {
-            MULTIPLICATIONS
-        } else {
-            POINTS
-        };
-        let mut wanted = (tile.volume() / grain).clamp(1, PIECES);
         let mut pieces = vec![tile.clone()];
+        if let Some(parts) = parts {
+            for (label, parts) in parts {
+                pieces = nest::cut(&pieces, label, parts);
+            }
+            return pieces;
+        }
+        let plain = matches!(self.way, Way::Plain(..));
+        let grain = if plain { POINTS } else { MULTIPLICATIONS };
+        let mut wanted = (tile.volume() / grain).clamp(1, PIECES);
         let last = self.out.last();
         let labels = match &self.way {
             Way::Records(records) => records.rows(),
@@ -302,11 +310,9 @@ impl Kernel {
         };
         for &label in labels {
             let (lo, hi) = tile.0[label.at()];
-            let least = match gemm {
-                Some(c) => c.least(label.at()),
-                None if fused => 1,
-                None if Some(&label) == last => nest::LANES,
-                None => 1,
+            let least = match plain && Some(&label) == last {
+                true => nest::LANES,
+                false => 1,
             };
             let parts = wanted.min((hi - lo) / least).max(1);
             wanted = wanted.div_ceil(parts);
@@ -363,8 +369,8 @@ impl Kernel {
         let mut placed = placed.collect::<Result<Vec<Walk>, _>>()?;
         match &self.way {
             Way::Plain(Some(c), _) if c.suits(tile) => {
-                let converted = &mut scratch.converted;
-                c.run(tile, &placed[0], reads, &footprints, &writes[0], converted);
+                let buffers = &mut scratch.contraction;
+                c.run(tile, &placed[0], reads, &footprints, &writes[0], buffers);
                 Ok(())
             }
             Way::Plain(_, vector) => {

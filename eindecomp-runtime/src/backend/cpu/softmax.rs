@@ -20,8 +20,18 @@ pub(super) struct Softmax {
     score: Stage,
     /// Σ weight · value, over the labels of the sum of values; the weights are the last operand.
     weigh: Stage,
+    filter: Option<Filter>,
     reduced: Vec<LabelId>,
     dtype: DType,
+}
+
+/// What a condition on the reduced range adds.
+#[derive(Debug)]
+struct Filter {
+    /// Over the labels of the scores.
+    mask: Stage,
+    /// `weigh` over everything: the same while what is left out, whose weight is 0, is finite.
+    quick: Stage,
 }
 
 impl Softmax {
@@ -75,24 +85,48 @@ impl Softmax {
             ..reduce.clone()
         };
         let with_weights = EinSum::new(spec).map_err(|_| KernelError::DType)?;
-        Ok(Softmax {
-            score: Stage::new(e, extents, operands, points, None, &score, dtype)?,
-            weigh: Stage::new(
+        let weigh = |sum: &Reduce| {
+            let values = values.clone();
+            Stage::new(
                 &with_weights,
                 extents,
                 &tensors,
-                values.clone(),
-                Some(&sum),
+                values,
+                Some(sum),
                 &weighed,
                 dtype,
-            )?,
+            )
+        };
+        let filter = match &reduce.filter {
+            None => None,
+            Some(filter) => Some(Filter {
+                mask: Stage::new(
+                    e,
+                    extents,
+                    operands,
+                    points.clone(),
+                    None,
+                    filter,
+                    DType::Bool,
+                )?,
+                quick: weigh(&Reduce {
+                    filter: None,
+                    ..sum.clone()
+                })?,
+            }),
+        };
+        Ok(Softmax {
+            score: Stage::new(e, extents, operands, points, None, &score, dtype)?,
+            weigh: weigh(&sum)?,
+            filter,
             reduced: reduce.labels.clone(),
             dtype,
         })
     }
 
     pub(super) fn describe(&self) -> String {
-        let (score, weigh) = (self.score.kernel.describe(), self.weigh.kernel.describe());
+        let weigh = self.filter.as_ref().map_or(&self.weigh, |f| &f.quick);
+        let (score, weigh) = (self.score.kernel.describe(), weigh.kernel.describe());
         format!("{score}, weights, {weigh}")
     }
 
@@ -126,6 +160,14 @@ impl Softmax {
         let length = (Softmax::SCORES / rows.max(1)).max(1);
         let mut scale = vec![T::default(); rows];
         for part in blocks(tile, &self.reduced, &self.reduced, length) {
+            if let Some(filter) = &self.filter {
+                let mut mask = filter.mask.run(&part, reads, slots, scratch)?;
+                let none = mask.lanes::<u8>().iter().all(|&m| m == 0);
+                scratch.give(mask);
+                if none {
+                    continue;
+                }
+            }
             let mut scores = self.score.run(&part, reads, slots, scratch)?;
             vectorised(Weights {
                 scores: scores.lanes::<T>(),
@@ -135,7 +177,12 @@ impl Softmax {
             });
             let mut operands = reads.to_vec();
             operands.push(scores.view());
-            let mut more = self.weigh.run(&part, &operands, slots, scratch)?;
+            let weigh = self.filter.as_ref().map_or(&self.weigh, |f| &f.quick);
+            let mut more = weigh.run(&part, &operands, slots, scratch)?;
+            if self.filter.is_some() && !more.lanes::<T>().iter().all(|x| x.finite()) {
+                scratch.give(more);
+                more = self.weigh.run(&part, &operands, slots, scratch)?;
+            }
             vectorised(Rescale {
                 values: values.lanes::<T>(),
                 more: more.lanes::<T>(),

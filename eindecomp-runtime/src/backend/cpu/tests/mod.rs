@@ -327,7 +327,7 @@ impl Case {
             } else {
                 result.view_mut()
             };
-            let pieces = kernel.subtiles(&tile);
+            let pieces = kernel.subtiles(&tile, 4);
             assert_eq!(
                 pieces.iter().map(Region::volume).sum::<usize>(),
                 tile.volume()

@@ -71,7 +71,8 @@ fn contractions_go_through_the_gemm() {
     assert_eq!(kernel("bik,bkj->bij"), "gemm m=i n=j k=k batch=b");
     assert_eq!(kernel("aibk,bkj->aij"), "gemm m=a,i n=j k=b,k");
     assert_eq!(kernel("ii->i"), "vector 1 instruction");
-    assert_eq!(kernel("ik,k->i"), "vector 3 instructions, sum");
+    assert_eq!(kernel("ik,k->i"), "gemm m=i k=k");
+    assert_eq!(kernel("ik,ik->i"), "vector 3 instructions, sum");
 }
 
 #[test]
@@ -98,7 +99,13 @@ fn a_large_contraction_is_cut_and_the_same() {
     let c = einsum("ik,kj->ij", &sizes, DType::F32);
     let (graph, node) = c.graph();
     let tile = Region::whole(&c.extents);
-    assert!(Kernel::compile(&graph, node).unwrap().subtiles(&tile).len() > 1);
+    assert!(
+        Kernel::compile(&graph, node)
+            .unwrap()
+            .subtiles(&tile, 4)
+            .len()
+            > 1
+    );
     c.check();
 }
 
@@ -378,4 +385,32 @@ fn a_wrong_window_is_an_error() {
         &mut Scratch::default(),
     );
     assert!(matches!(run, Err(KernelRunError::Window { .. })));
+}
+
+#[test]
+fn other_pairs_of_operators_go_through_the_same_tiles() {
+    let kernel = |text: &str| {
+        let graph =
+            eindecomp_core::graph::EinGraph::from_text(text, "f", &Default::default()).unwrap();
+        let graph = graph.bind(&[("N".into(), 40)].into()).unwrap();
+        let node = graph.outputs()[0].node;
+        Kernel::compile(&graph, node).unwrap().describe()
+    };
+    let of = |body: &str| {
+        kernel(&format!(
+            "fn f<dim N>(x: f32[N, N], y: f32[N, N]) -> f32[N, N] {{ let z[i, j] = {body}; z }}"
+        ))
+    };
+    assert_eq!(
+        of("max[k] (x[i, k] + y[k, j])"),
+        "tiled max(a + b) m=i n=j k=k"
+    );
+    assert_eq!(
+        of("sum[k] sq(x[i, k] - y[j, k])"),
+        "tiled sum(sq(a - b)) m=i n=j k=k"
+    );
+    assert_eq!(
+        of("min[k] abs(y[k, j] - x[i, k])"),
+        "tiled min(abs(a - b)) m=j n=i k=k"
+    );
 }

@@ -1,0 +1,401 @@
+//! C ⊕= A ⊗ B over packed panels, in register tiles (the loops of Goto and van de Geijn, ACM TOMS
+//! 34(3), and BLIS), for any pair of operators in `micro`.
+//!
+//! Operands are addressed by tables: the element of A at row `i` and depth `p` lies at `rows[i] +
+//! depth[p]`. Any affine access of a contraction is of that form, so that merged axes, transposes and
+//! several reduced labels are packed straight from where they are.
+//!
+//! *Invariant*: an element of C is folded along the depth in order, in blocks of [`DEPTH`] from the
+//! tile's start, whatever rows and columns are computed beside it.
+#![expect(
+    unsafe_code,
+    reason = "operands are read and written through raw pointers"
+)]
+
+mod few;
+mod lanes;
+mod micro;
+#[cfg(test)]
+mod tests;
+
+pub(super) use few::Along;
+pub(super) use micro::{Element, Plus, Times};
+
+use micro::{Exponentials, Micro, Set, Tile};
+
+/// Depth of a block: a panel of B stays in the first-level cache.
+const DEPTH: usize = 256;
+/// Rows of a block, about: a block of A stays in the second-level cache.
+const ROWS: usize = 240;
+/// Columns of a block, about.
+const COLUMNS: usize = 1024;
+
+/// The two operators.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Ring {
+    pub(super) times: Times,
+    pub(super) plus: Plus,
+}
+
+/// A matrix by the places of its rows and columns.
+pub(super) struct Matrix<'a, P> {
+    pub(super) start: P,
+    pub(super) rows: &'a [isize],
+    pub(super) columns: &'a [isize],
+}
+
+impl<P: Copy> Matrix<'_, P> {
+    pub(super) fn transposed(&self) -> Self {
+        Matrix {
+            start: self.start,
+            rows: self.columns,
+            columns: self.rows,
+        }
+    }
+}
+
+/// Packed blocks of the operands, kept from run to run.
+#[derive(Debug, Default)]
+pub(super) struct Panels<T> {
+    a: Vec<T>,
+    b: Vec<T>,
+    /// Tiles of sums, and of what they are relative to.
+    sums: Vec<T>,
+    base: Vec<T>,
+    few: few::Sums<T>,
+}
+
+/// C ← A ⊗ B folded with ⊕, and with what C holds unless `first`.
+///
+/// # Safety
+/// Every element of the three matrices may be read, those of C written, and no two places of C are the
+/// same.
+pub(super) unsafe fn multiply<T: Element>(
+    ring: Ring,
+    a: &Matrix<*const T>,
+    b: &Matrix<*const T>,
+    c: &Matrix<*mut T>,
+    first: bool,
+    panels: &mut Panels<T>,
+) {
+    // SAFETY: the caller's.
+    unsafe { multiply_on(Set::best(), ring, a, b, c, first, panels) }
+}
+
+/// # Safety
+/// As of [`multiply`]; the machine has the instruction set.
+unsafe fn multiply_on<T: Element>(
+    set: Set,
+    ring: Ring,
+    a: &Matrix<*const T>,
+    b: &Matrix<*const T>,
+    c: &Matrix<*mut T>,
+    first: bool,
+    panels: &mut Panels<T>,
+) {
+    let (m, n, k) = (a.rows.len(), b.columns.len(), a.columns.len());
+    let sum = ring.plus == Plus::Sum;
+    let micro = T::micro(set, ring.times, ring.plus, true);
+    let careful = T::micro(set, ring.times, ring.plus, false);
+    let block_rows = ROWS.next_multiple_of(micro.rows);
+    let block_columns = COLUMNS.next_multiple_of(micro.columns);
+    for jc in (0..n).step_by(block_columns) {
+        let columns = jc..n.min(jc + block_columns);
+        for pc in (0..k).step_by(DEPTH) {
+            let depth = pc..k.min(pc + DEPTH);
+            // SAFETY: the places are the matrix's, by the caller; so below.
+            let right = unsafe {
+                pack(
+                    b.start,
+                    &b.columns[columns.clone()],
+                    &b.rows[depth.clone()],
+                    micro.columns,
+                    &mut panels.b,
+                )
+            };
+            let b_finite = sum || right.iter().all(|x| x.is_finite());
+            for ic in (0..m).step_by(block_rows) {
+                let rows = ic..m.min(ic + block_rows);
+                let left = unsafe {
+                    pack(
+                        a.start,
+                        &a.rows[rows.clone()],
+                        &a.columns[depth.clone()],
+                        micro.rows,
+                        &mut panels.a,
+                    )
+                };
+                let finite = b_finite && (sum || left.iter().all(|x| x.is_finite()));
+                let block = Block {
+                    micro: if finite { &micro } else { &careful },
+                    plus: ring.plus,
+                    depth: depth.len(),
+                    left,
+                    right,
+                    first: first && pc == 0,
+                };
+                unsafe {
+                    block.run(&Matrix {
+                        start: c.start,
+                        rows: &c.rows[rows],
+                        columns: &c.columns[columns.clone()],
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// C ← A · B for few rows of A: B is read once, where it is.
+///
+/// # Safety
+/// As of [`multiply`].
+pub(super) unsafe fn multiply_few<T: Element>(
+    along: Along,
+    a: &Matrix<*const T>,
+    b: &Matrix<*const T>,
+    c: &Matrix<*mut T>,
+    panels: &mut Panels<T>,
+) {
+    // SAFETY: the caller's.
+    unsafe { few::multiply(Set::best(), along, a, b, c, &mut panels.few) }
+}
+
+/// C ← log Σ exp(A ⊗ B), relative to the largest term of each sum, in two passes over the depth. Where
+/// that is no number, it is the result.
+///
+/// # Safety
+/// As of [`multiply`].
+pub(super) unsafe fn log_sum_exp<T: Element>(
+    times: Times,
+    a: &Matrix<*const T>,
+    b: &Matrix<*const T>,
+    c: &Matrix<*mut T>,
+    panels: &mut Panels<T>,
+) {
+    // SAFETY: the caller's.
+    unsafe { log_sum_exp_on(Set::best(), times, a, b, c, panels) }
+}
+
+/// # Safety
+/// As of [`multiply`]; the machine has the instruction set.
+unsafe fn log_sum_exp_on<T: Element>(
+    set: Set,
+    times: Times,
+    a: &Matrix<*const T>,
+    b: &Matrix<*const T>,
+    c: &Matrix<*mut T>,
+    panels: &mut Panels<T>,
+) {
+    let largest = Ring {
+        times,
+        plus: Plus::Max,
+    };
+    // SAFETY: the caller's.
+    unsafe { multiply_on(set, largest, a, b, c, true, panels) };
+    let micro = T::micro(set, times, Plus::Max, true);
+    let add: Exponentials<T> = T::exponentials(set, times);
+    let block_rows = ROWS.next_multiple_of(micro.rows);
+    let block_columns = COLUMNS.next_multiple_of(micro.columns);
+    for ic in (0..c.rows.len()).step_by(block_rows) {
+        for jc in (0..c.columns.len()).step_by(block_columns) {
+            let rows = &c.rows[ic..c.rows.len().min(ic + block_rows)];
+            let columns = &c.columns[jc..c.columns.len().min(jc + block_columns)];
+            let Panels {
+                a: left,
+                b: right,
+                sums,
+                base,
+                ..
+            } = panels;
+            // Every element of the block: its place in the tiles, and in C.
+            let size = micro.rows * micro.columns;
+            let grid = columns.len().div_ceil(micro.columns);
+            let places = || {
+                rows.iter().enumerate().flat_map(move |(i, row)| {
+                    columns.iter().enumerate().map(move |(j, column)| {
+                        let tile = i / micro.rows * grid + j / micro.columns;
+                        let inside = i % micro.rows * micro.columns + j % micro.columns;
+                        (tile * size + inside, row + column)
+                    })
+                })
+            };
+            let tiles = rows.len().div_ceil(micro.rows) * grid;
+            base.clear();
+            base.resize(tiles * size, T::ZERO);
+            sums.clear();
+            sums.resize(tiles * size, T::ZERO);
+            for (at, place) in places() {
+                // SAFETY: a place of C, as below.
+                let x = unsafe { *c.start.offset(place) };
+                base[at] = if x.is_finite() { x } else { T::ZERO };
+            }
+            for pc in (0..a.columns.len()).step_by(DEPTH) {
+                let depth = pc..a.columns.len().min(pc + DEPTH);
+                let (a_rows, b_columns) = (
+                    &a.rows[ic..ic + rows.len()],
+                    &b.columns[jc..jc + columns.len()],
+                );
+                // SAFETY: the places are the operands'.
+                let (left, right) = unsafe {
+                    (
+                        pack(a.start, a_rows, &a.columns[depth.clone()], micro.rows, left),
+                        pack(
+                            b.start,
+                            b_columns,
+                            &b.rows[depth.clone()],
+                            micro.columns,
+                            right,
+                        ),
+                    )
+                };
+                let left = left.chunks(depth.len() * micro.rows);
+                let pairs = left.flat_map(|l| {
+                    let right = right.chunks(depth.len() * micro.columns);
+                    right.map(move |r| (l, r))
+                });
+                let tiles = sums.chunks_mut(size).zip(base.chunks(size));
+                for ((sums, base), (left, right)) in tiles.zip(pairs) {
+                    let tile = Tile {
+                        depth: depth.len(),
+                        a: left.as_ptr(),
+                        b: right.as_ptr(),
+                        c: sums.as_mut_ptr(),
+                        stride: micro.columns as isize,
+                        first: false,
+                    };
+                    // SAFETY: panels and tiles are full.
+                    unsafe { add(&tile, base.as_ptr()) };
+                }
+            }
+            T::logarithms(base, sums);
+            for (at, place) in places() {
+                // SAFETY: as above.
+                let to = unsafe { &mut *c.start.offset(place) };
+                if to.is_finite() {
+                    *to = sums[at];
+                }
+            }
+        }
+    }
+}
+
+/// Packed blocks of A and B.
+struct Block<'a, T> {
+    micro: &'a Micro<T>,
+    plus: Plus,
+    depth: usize,
+    left: &'a [T],
+    right: &'a [T],
+    first: bool,
+}
+
+impl<T: Element> Block<'_, T> {
+    /// # Safety
+    /// As of [`multiply`].
+    unsafe fn run(&self, c: &Matrix<*mut T>) {
+        let Micro { rows, columns, run } = *self.micro;
+        let mut edge = [T::ZERO; 12 * 32];
+        let panels = self.right.chunks(self.depth * columns);
+        for (right, to_columns) in panels.zip(c.columns.chunks(columns)) {
+            let row = to_columns.len() == columns && are_neighbours(to_columns);
+            let panels = self.left.chunks(self.depth * rows);
+            for (left, to_rows) in panels.zip(c.rows.chunks(rows)) {
+                let mut tile = Tile {
+                    depth: self.depth,
+                    a: left.as_ptr(),
+                    b: right.as_ptr(),
+                    c: edge.as_mut_ptr(),
+                    stride: columns as isize,
+                    first: true,
+                };
+                if let Some(stride) = even_step(to_rows).filter(|_| row && to_rows.len() == rows) {
+                    // SAFETY: the places of a full tile; panels are full.
+                    unsafe {
+                        tile.c = c.start.offset(to_rows[0] + to_columns[0]);
+                        (tile.stride, tile.first) = (stride, self.first);
+                        run(&tile);
+                    }
+                    continue;
+                }
+                // SAFETY: `edge` has a full tile; the places are C's.
+                unsafe {
+                    run(&tile);
+                    for (&r, from) in to_rows.iter().zip(edge.chunks(columns)) {
+                        for (&l, &x) in to_columns.iter().zip(from) {
+                            let to = c.start.offset(r + l);
+                            *to = if self.first {
+                                x
+                            } else {
+                                T::combine(self.plus, *to, x)
+                            };
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn are_neighbours(places: &[isize]) -> bool {
+    places.windows(2).all(|p| p[1] - p[0] == 1)
+}
+
+/// The step between all neighbours.
+fn even_step(places: &[isize]) -> Option<isize> {
+    let step = places.get(1).map_or(0, |p| p - places[0]);
+    places
+        .windows(2)
+        .all(|p| p[1] - p[0] == step)
+        .then_some(step)
+}
+
+/// Copies the elements at `lanes[i] + depth[p]` into panels of `width` lanes, depth by depth; the
+/// last panel is filled up with zeros.
+///
+/// # Safety
+/// Every element may be read.
+unsafe fn pack<'p, T: Element>(
+    start: *const T,
+    lanes: &[isize],
+    depth: &[isize],
+    width: usize,
+    into: &'p mut Vec<T>,
+) -> &'p [T] {
+    let size = lanes.len().next_multiple_of(width) * depth.len();
+    into.resize(into.len().max(size), T::ZERO);
+    let into = &mut into[..size];
+    let along_depth = are_neighbours(depth);
+    for (lanes, panel) in lanes
+        .chunks(width)
+        .zip(into.chunks_mut(width * depth.len()))
+    {
+        if are_neighbours(lanes) {
+            for (&d, to) in depth.iter().zip(panel.chunks_mut(width)) {
+                // SAFETY: the lanes' elements are neighbours, and may be read.
+                let from =
+                    unsafe { std::slice::from_raw_parts(start.offset(lanes[0] + d), lanes.len()) };
+                to[..lanes.len()].copy_from_slice(from);
+                to[lanes.len()..].fill(T::ZERO);
+            }
+            continue;
+        }
+        if lanes.len() < width {
+            panel.fill(T::ZERO);
+        }
+        for (lane, &l) in lanes.iter().enumerate() {
+            let to = panel[lane..].iter_mut().step_by(width);
+            if along_depth {
+                // SAFETY: the elements along the depth are neighbours, and may be read.
+                let from =
+                    unsafe { std::slice::from_raw_parts(start.offset(l + depth[0]), depth.len()) };
+                to.zip(from).for_each(|(to, &x)| *to = x);
+            } else {
+                // SAFETY: each may be read.
+                to.zip(depth)
+                    .for_each(|(to, &d)| *to = unsafe { *start.offset(l + d) });
+            }
+        }
+    }
+    into
+}

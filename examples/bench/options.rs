@@ -1,0 +1,65 @@
+//! The command line.
+
+use crate::cases::{CASES, Size};
+
+pub const USAGE: &str = "\
+usage: bench [CASE…] [--threads N] [--devices P] [--repeats R] [--json] [--profile] [--small]
+
+  CASE         cases whose names start so; none: all
+  --threads N  worker threads that the devices share (default: cores)
+  --devices P  devices to plan for (default: 1)
+  --repeats R  runs of each case, at least (default: 7)
+  --json       one JSON line per case, as the peers' scripts print
+  --profile    where the time of one run goes, by statement
+  --small      at the sizes of the tests, to try things out";
+
+pub struct Options {
+    pub cases: Vec<String>,
+    pub threads: usize,
+    pub devices: u32,
+    pub repeats: usize,
+    pub json: bool,
+    pub profile: bool,
+    pub size: Size,
+    pub help: bool,
+}
+
+impl Options {
+    pub fn parse(args: impl Iterator<Item = String>) -> Result<Options, String> {
+        let mut options = Options {
+            cases: Vec::new(),
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            devices: 1,
+            repeats: 7,
+            json: false,
+            profile: false,
+            size: Size::Full,
+            help: false,
+        };
+        let mut args = args;
+        while let Some(arg) = args.next() {
+            let mut number = || -> Result<u32, String> {
+                let text = args.next().ok_or(format!("{arg} needs a number"))?;
+                let number = text.parse().ok().filter(|&n| n > 0);
+                number.ok_or(format!("{arg} {text}: a whole number from 1 is needed"))
+            };
+            match arg.as_str() {
+                "--threads" => options.threads = number()? as usize,
+                "--devices" => options.devices = number()?,
+                "--repeats" => options.repeats = number()? as usize,
+                "--json" => options.json = true,
+                "--profile" => options.profile = true,
+                "--small" => options.size = Size::Small,
+                "-h" | "--help" => options.help = true,
+                _ if CASES.iter().any(|c| c.name.starts_with(&arg)) => options.cases.push(arg),
+                _ => {
+                    let names = CASES.map(|c| c.name).join(", ");
+                    return Err(format!(
+                        "`{arg}` is neither an option nor the start of a case: {names}"
+                    ));
+                }
+            }
+        }
+        Ok(options)
+    }
+}
