@@ -17,6 +17,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cases::{Case, Work, caught};
 use expect::Output;
@@ -42,9 +43,31 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    // Case by case, on every core: each thread takes the next one.
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut counts = vec![Counts::new(); runners.len()];
+        while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            run(&runners, case, &mut counts);
+        }
+        counts
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let parts: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let parts = threads
+            .into_iter()
+            .map(|t| t.join().expect("faults are caught"));
+        parts.collect()
+    });
     let mut counts = vec![Counts::new(); runners.len()];
-    for case in &cases {
-        run(&runners, case, &mut counts);
+    for part in parts {
+        for (counts, part) in counts.iter_mut().zip(part) {
+            for (kind, (good, all)) in part {
+                let count = counts.entry(kind).or_default();
+                *count = (count.0 + good, count.1 + all);
+            }
+        }
     }
     let (mut passed, mut all) = (0, 0);
     for (runner, counts) in runners.iter().zip(&counts) {

@@ -17,7 +17,7 @@ use crate::support::{to_reference, to_runtime};
 pub type Parts = BTreeMap<String, u32>;
 
 /// Something that computes the outputs of a graph.
-pub trait Runner {
+pub trait Runner: Sync {
     /// What reports call it.
     fn name(&self) -> String;
 
