@@ -96,3 +96,30 @@ fn random_numbers_are_those_of_numpy() {
         [0.444_904_92, 0.125_095_43, 0.184_179_9, 0.397_213_76]
     );
 }
+
+/// The peers' `FLOPS`, at their sizes.
+#[test]
+fn arithmetic_is_counted_as_the_peers_count_it() {
+    let counted = CASES.each_ref().map(|case| {
+        let dims = case.dims_at(Size::Full);
+        let graph = (case.graph)().expect("a graph");
+        graph.bind(&dims).expect("dims that fit");
+        ((case.flops)(&dims), case.name)
+    });
+    let peers = [
+        (2_147_483_648.0, "matmul_1024"),
+        (17_179_869_184.0, "matmul_2048"),
+        (137_438_953_472.0, "matmul_4096"),
+        (51_543_801_856.0, "chain_2048"),
+        (53_955_526_656.0, "block_b1_s512"),
+        (52_344_913_920.0, "block_b4_s128"),
+        (98_859_745_280.0, "ffnn_step"),
+        (1_610_612_736.0, "l2dist_2048x128"),
+        (268_435_456.0, "maxplus_512"),
+        (402_653_184.0, "logsumexp_512"),
+        (536_870_912.0, "attn_scores"),
+        (2_147_483_648.0, "tensor4d_32"),
+        (105_381_888.0, "decode"),
+    ];
+    assert_eq!(counted, peers);
+}

@@ -74,7 +74,7 @@ fn value(seed: u64, odd: Option<f32>) -> impl Fn(usize) -> f32 {
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
             >> 40;
         match odd {
-            Some(odd) if x % 97 == 0 => odd,
+            Some(odd) if x.is_multiple_of(97) => odd,
             _ => (x % 41) as f32 / 8.0 - 2.5,
         }
     }
@@ -225,12 +225,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 2 } else { 128 }))]
 
     #[test]
-    fn few_rows((ring, [m, n, k], [a, b, c], seed) in problem(), along in any::<bool>()) {
+    fn few_rows((_, [m, n, k], [a, b, c], seed) in problem(), along in any::<bool>()) {
         let along = if along { Along::Columns } else { Along::Depth };
         let product = Ring { times: Times::Product, plus: Plus::Sum };
-        let (m, _) = (m % 5 + 1, ring);
-        check_by::<f32>((product, [m, n, k], [a, b, c], seed), None, 1e-5, along);
-        check_by::<f64>((product, [m, n, k], [a, b, c], seed), None, 1e-12, along);
+        check_by::<f32>((product, [m % 5 + 1, n, k], [a, b, c], seed), None, 1e-5, along);
+        check_by::<f64>((product, [m % 5 + 1, n, k], [a, b, c], seed), None, 1e-12, along);
     }
 
     #[test]
