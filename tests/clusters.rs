@@ -116,7 +116,7 @@ fn a_box_that_a_server_needs_twice_enters_it_once() {
         made.nodes[node].join = Some(layout(&parts, &[0, 1, 2, 3]));
         made.nodes[node].owner = Some(layout(&[4, 1], &[0, 1, 2, 3]));
     }
-    let moves = eindecomp_core::task::exchange::traffic(&graph, made.hierarchy, &made.nodes);
+    let moves = eindecomp_core::task::traffic::traffic(&graph, made.hierarchy, &made.nodes);
     let h = &moves.expect("a plan")[3];
     let v = 8 * 8 * 4;
     assert_eq!(

@@ -10,7 +10,7 @@ use eindecomp_core::graph::Role;
 use eindecomp_core::plan::planner::{PlanOptions, plan};
 use eindecomp_core::plan::samples::corpus;
 use eindecomp_core::plan::{Cluster, Residency};
-use eindecomp_core::task::exchange::moved_bytes;
+use eindecomp_core::task::traffic::moved_bytes;
 use eindecomp_core::task::lower::lower;
 use eindecomp_runtime::{Executor, MemoryMode, Tensor, Workers};
 use support::run::small_inputs;
