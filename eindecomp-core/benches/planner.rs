@@ -21,7 +21,9 @@ fn main() {
         layers,
         ..Llama::B7
     };
-    println!("case | p | vertices | cost | bound | gap % | ms of one core (best of) | peak MB | proved");
+    println!(
+        "case | p | vertices | cost | bound | gap % | ms of one core (best of) | peak MB | proved"
+    );
     let show = |name: &str, graph: &dyn Fn() -> BoundGraph, devices: &[u32], make: Make| {
         if !wanted.is_empty() && !wanted.iter().any(|w| name.contains(w)) {
             return;

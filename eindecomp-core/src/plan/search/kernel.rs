@@ -3,7 +3,7 @@
 //! In 64-bit floats where every sum is an integer below 2⁵³, hence exact: their minimum is a vector
 //! instruction on every processor, that of 64-bit integers is not. Else in saturating integers.
 
-use std::borrow::Cow;
+use std::cmp::Reverse;
 
 use super::INFEASIBLE;
 
@@ -97,17 +97,21 @@ impl Cost for u64 {
     }
 }
 
-/// A part written out over its own axes in ascending order, the minimised one last and always
-/// there, with the step of each axis of the space.
+/// A part written out over its own axes, in the order in which they are walked, the minimised one last and
+/// always there, with the step of each axis of the space.
 struct Dense<C> {
     data: Vec<C>,
     steps: Vec<usize>,
 }
 
 impl<C> Dense<C> {
+    /// Where the row of a point starts; axes that the point lacks are at 0.
+    fn start(&self, point: &[usize]) -> usize {
+        point.iter().zip(&self.steps).map(|(p, s)| p * s).sum()
+    }
+
     fn row(&self, point: &[usize], d: usize) -> &[C] {
-        let start: usize = point.iter().zip(&self.steps).map(|(p, s)| p * s).sum();
-        &self.data[start..][..d]
+        &self.data[self.start(point)..][..d]
     }
 }
 
@@ -133,128 +137,185 @@ fn dense<C: Cost>(part: &Part, extents: &[usize], d: usize, own: &[usize]) -> Ve
             .collect();
     }
     let last = offsets(extents.len(), d);
-    let row = |s: &usize| {
-        let row = &part.table[*s..];
-        last.iter().map(|&o| C::of(row[o])).collect::<Vec<C>>()
-    };
-    starts.iter().flat_map(row).collect()
+    let mut out = Vec::with_capacity(starts.len() * d);
+    for s in starts {
+        let row = &part.table[s..];
+        out.extend(last.iter().map(|&o| C::of(row[o])));
+    }
+    out
+}
+
+/// A product's space. Its axes are walked in the order in which fewer and fewer parts are over them, so that the
+/// innermost loop adds as little as may be.
+struct Space<C> {
+    extents: Vec<usize>,
+    /// Of the result, along each axis.
+    steps: Vec<usize>,
+    /// By the deepest axis of a table, plus one.
+    levels: Vec<Vec<Dense<C>>>,
+    d: usize,
 }
 
 fn product<C: Cost>(extents: &[usize], d: usize, parts: &[Part]) -> Vec<u64> {
-    let mut levels: Vec<Vec<Dense<C>>> = (0..=extents.len()).map(|_| Vec::new()).collect();
+    let n = extents.len();
+    let uses = |a: usize| {
+        let over = |p: &&Part| p.axes.iter().any(|x| x.at == a);
+        parts.iter().filter(over).count()
+    };
+    let mut order: Vec<usize> = (0..n).collect();
+    order.sort_by_key(|&a| (Reverse(uses(a)), extents[a]));
+    let mut place = vec![0; n];
+    order.iter().enumerate().for_each(|(at, &a)| place[a] = at);
+    let mut steps = vec![0; n];
+    let mut size = 1;
+    for a in (0..n).rev() {
+        steps[place[a]] = size;
+        size *= extents[a];
+    }
+    let mut space = Space {
+        extents: order.iter().map(|&a| extents[a]).collect(),
+        steps,
+        levels: (0..=n).map(|_| Vec::new()).collect(),
+        d,
+    };
     for part in parts {
         let mut own: Vec<usize> = part.axes.iter().map(|a| a.at).collect();
-        own.retain(|&a| a < extents.len());
-        own.sort_unstable();
-        let mut steps = vec![0; extents.len()];
+        own.retain(|&a| a < n);
+        own.sort_unstable_by_key(|&a| place[a]);
+        let mut steps = vec![0; n];
         let mut step = d;
         for &axis in own.iter().rev() {
-            steps[axis] = step;
+            steps[place[axis]] = step;
             step *= extents[axis];
         }
-        levels[own.last().map_or(0, |a| a + 1)].push(Dense {
+        space.levels[own.last().map_or(0, |&a| place[a] + 1)].push(Dense {
             data: dense(part, extents, d, &own),
             steps,
         });
     }
     let mut first = vec![C::ZERO; d];
-    for table in &levels[0] {
+    for table in &space.levels[0] {
         add(&mut first, &table.data);
     }
-    let mut fill = Fill {
-        extents,
-        levels,
-        d,
-        point: vec![0; extents.len()],
-        out: Vec::with_capacity(extents.iter().product()),
-    };
-    fill.at(0, &first);
-    fill.out
+    let mut out = vec![0; size];
+    let mut scratch = vec![vec![C::ZERO; ROWS * d]; n];
+    space.fill(
+        &mut Vec::with_capacity(n),
+        0,
+        &first,
+        &mut scratch,
+        &mut out,
+    );
+    out
 }
 
 /// Rows of a product that are made together, so that the other side is read once for all.
 const ROWS: usize = 4;
 
-struct Fill<'a, C> {
-    extents: &'a [usize],
-    /// By the deepest axis of a table, plus one.
-    levels: Vec<Vec<Dense<C>>>,
-    d: usize,
-    point: Vec<usize>,
-    out: Vec<u64>,
-}
-
-impl<C: Cost> Fill<'_, C> {
-    /// `sums` is the sum of every table whose axes are all below `depth`, at the point.
-    fn at(&mut self, depth: usize, sums: &[C]) {
-        let left = self.extents.len() - depth;
+impl<C: Cost> Space<C> {
+    /// Fills `out` from `at`, for the axes beyond those of `point`. `sums` is the sum of every table whose axes are
+    /// all among these, there; `scratch` has rows for each axis to come.
+    fn fill(
+        &self,
+        point: &mut Vec<usize>,
+        at: usize,
+        sums: &[C],
+        scratch: &mut [Vec<C>],
+        out: &mut [u64],
+    ) {
+        let (depth, d) = (point.len(), self.d);
         let Some(&extent) = self.extents.get(depth) else {
-            self.out.push(least(sums).cost());
+            out[at] = least(sums).cost();
             return;
         };
-        if left == 1
-            && let [table] = &self.levels[depth + 1][..]
-        {
-            for x in 0..extent {
-                self.point[depth] = x;
-                let sum = least_sums([sums], table.row(&self.point, self.d));
-                self.out.push(sum[0].cost());
-            }
-            return;
+        let left = self.extents.len() - depth;
+        if left == 1 {
+            return self.line(point, at, sums, &mut scratch[0], out);
         }
         let shared =
             left == 2 && matches!(&self.levels[depth + 2][..], [table] if table.steps[depth] == 0);
-        if shared {
-            let mut x = 0;
-            while x < extent {
-                let rows = ROWS.min(extent - x);
-                let sums: Vec<Cow<[C]>> =
-                    (x..x + rows).map(|x| self.with(depth, x, sums)).collect();
-                self.block(depth + 1, &sums);
-                x += rows;
-            }
+        let Some((rows, deeper)) = scratch.split_first_mut() else {
             return;
-        }
-        for x in 0..extent {
-            let sums = self.with(depth, x, sums).into_owned();
-            self.at(depth + 1, &sums);
+        };
+        let wide = if shared { ROWS } else { 1 };
+        let mut x = 0;
+        while x < extent {
+            let count = wide.min(extent - x);
+            for (n, row) in rows.chunks_exact_mut(d.max(1)).take(count).enumerate() {
+                row.copy_from_slice(sums);
+                point.push(x + n);
+                for table in &self.levels[depth + 1] {
+                    add(row, table.row(point, d));
+                }
+                point.pop();
+            }
+            let at = at + x * self.steps[depth];
+            point.push(x);
+            if shared {
+                self.block(point, at, &rows[..count * d], out);
+            } else {
+                self.fill(point, at, &rows[..d], deeper, out);
+            }
+            point.pop();
+            x += count;
         }
     }
 
-    /// `sums` with the tables whose deepest axis is `depth`, there at `x`.
-    fn with<'s>(&mut self, depth: usize, x: usize, sums: &'s [C]) -> Cow<'s, [C]> {
-        self.point[depth] = x;
-        let mut sums = Cow::Borrowed(sums);
-        for table in &self.levels[depth + 1] {
-            add(sums.to_mut(), table.row(&self.point, self.d));
+    /// Along the last axis.
+    fn line(
+        &self,
+        point: &mut Vec<usize>,
+        at: usize,
+        sums: &[C],
+        scratch: &mut [C],
+        out: &mut [u64],
+    ) {
+        let (depth, d) = (point.len(), self.d);
+        let step = self.steps[depth];
+        let Some((last, others)) = self.levels[depth + 1].split_last() else {
+            let cost = least(sums).cost();
+            (0..self.extents[depth]).for_each(|x| out[at + x * step] = cost);
+            return;
+        };
+        let starts = last.start(point);
+        for x in 0..self.extents[depth] {
+            let row = &last.data[starts + x * last.steps[depth]..][..d];
+            let sums = match others {
+                [] => sums,
+                others => {
+                    let sum = &mut scratch[..d];
+                    sum.copy_from_slice(sums);
+                    point.push(x);
+                    others.iter().for_each(|t| add(sum, t.row(point, d)));
+                    point.pop();
+                    sum
+                }
+            };
+            out[at + x * step] = least_sums([sums], row)[0].cost();
         }
-        sums
     }
 
-    /// Up to [`ROWS`] rows of the last axis, over one table that they share.
-    fn block(&mut self, last: usize, sums: &[Cow<[C]>]) {
-        let (width, table) = (self.extents[last], &self.levels[last + 1][0]);
-        let start = self.out.len();
-        self.out.resize(start + sums.len() * width, 0);
-        let rows = &mut self.out[start..];
-        let full: Option<[&[C]; ROWS]> = sums
-            .iter()
-            .map(|s| &**s)
-            .collect::<Vec<_>>()
-            .try_into()
-            .ok();
-        for x in 0..width {
-            self.point[last] = x;
-            let other = table.row(&self.point, self.d);
+    /// Up to [`ROWS`] values of the last axis but one from that of `point`, over one table that they share along the
+    /// last one.
+    fn block(&self, point: &[usize], at: usize, sums: &[C], out: &mut [u64]) {
+        let (depth, d) = (point.len(), self.d);
+        let (across, along) = (self.steps[depth - 1], self.steps[depth]);
+        let table = &self.levels[depth + 1][0];
+        let start = table.start(point);
+        let rows: Vec<&[C]> = sums.chunks_exact(d.max(1)).collect();
+        let full: Option<[&[C]; ROWS]> = rows.as_slice().try_into().ok();
+        for x in 0..self.extents[depth] {
+            let other = &table.data[start + x * table.steps[depth]..][..d];
+            let at = at + x * along;
             match full {
-                Some(sums) => {
-                    for (i, sum) in least_sums(sums, other).into_iter().enumerate() {
-                        rows[i * width + x] = sum.cost();
+                Some(rows) => {
+                    for (n, sum) in least_sums(rows, other).into_iter().enumerate() {
+                        out[at + n * across] = sum.cost();
                     }
                 }
                 None => {
-                    for (i, sums) in sums.iter().enumerate() {
-                        rows[i * width + x] = least_sums([&**sums], other)[0].cost();
+                    for (n, row) in rows.iter().enumerate() {
+                        out[at + n * across] = least_sums([*row], other)[0].cost();
                     }
                 }
             }
