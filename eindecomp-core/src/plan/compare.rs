@@ -195,7 +195,7 @@ impl fmt::Display for Outcome {
 mod tests {
     use super::*;
     use crate::plan::planner::named;
-    use crate::plan::samples::{Llama, corpus, ffn, matmul, transformer};
+    use crate::plan::samples::{corpus, ffn, matmul, transformer};
     use crate::plan::{Explain, PlanOptions, Residency, plan};
 
     fn planned(graph: &BoundGraph, devices: u32, residency: Residency) -> Plan {
@@ -219,18 +219,13 @@ mod tests {
 
     #[test]
     fn no_named_strategy_moves_less() {
-        // a block at its own size, and others at sizes that run too
-        let block = |batch| {
-            let layer = Llama {
-                layers: 1,
-                batch,
-                ..Llama::B7
+        for (name, graph) in &corpus() {
+            // blocks with many readers of a tensor take long on many devices, without optimisation
+            let most = match name.starts_with("LLaMA") || name.starts_with("ALBERT") {
+                true => 8,
+                false => 64,
             };
-            ("a block of LLaMA-7B", layer.forward())
-        };
-        let corpus = [corpus(), vec![block(1), block(8)]].concat();
-        for (name, graph) in &corpus {
-            for devices in [2, 3, 4, 8, 16, 64] {
+            for devices in [2, 3, 4, 8, 16, 64].into_iter().filter(|d| *d <= most) {
                 for residency in [Residency::AsNeeded, Residency::Sharded] {
                     let options = PlanOptions {
                         residency,
