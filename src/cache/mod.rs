@@ -73,6 +73,10 @@ pub(crate) struct Task<'a> {
     /// How long planning may take.
     pub limit: Option<Duration>,
     /// Is it to be shown, on terminals, that it lasts?
+    #[cfg_attr(
+        not(feature = "planner"),
+        expect(dead_code, reason = "planning is shown")
+    )]
     pub shown: bool,
 }
 
