@@ -2,10 +2,12 @@
 //!
 //! Workers ≠ devices: a device is a memory domain; every worker takes the first ready piece of
 //! work in task order, whichever device it belongs to. Kernels are cut into sub-tiles by a pure
-//! function of kernel and tile, so that bits do not depend on the number of workers.
+//! function of kernel and tile, so that bits do not depend on the number of workers; it has a say
+//! only where they do not depend on the cut.
 
 mod lent;
 mod state;
+mod workers;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashSet};
@@ -19,8 +21,6 @@ use eindecomp_core::graph::{BoundGraph, Role};
 use eindecomp_core::plan::layout::Region;
 use eindecomp_core::task::{BufferId, BufferRole, Task, TaskGraph, TaskKind};
 
-use lent::{Host, lent};
-
 use crate::backend::cpu::{Kernel, Scratch, copy};
 use crate::error::RunError;
 use crate::storage::{MemoryMode, Storage, host_view, host_view_mut};
@@ -28,43 +28,8 @@ use crate::tensor::Tensor;
 use crate::trace::{TaskSpan, Trace, Traffic};
 use crate::transport::Counters;
 use crate::view::ViewMut;
-
-/// The worker threads that all devices of a process share.
-pub struct Workers {
-    pool: Option<rayon::ThreadPool>,
-}
-
-impl Workers {
-    /// `threads` workers, at least 1; one worker is the calling thread.
-    ///
-    /// # Errors
-    /// [`RunError::Pool`].
-    pub fn new(threads: usize) -> Result<Workers, RunError> {
-        if threads <= 1 {
-            return Ok(Workers { pool: None });
-        }
-        let builder = rayon::ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .thread_name(|i| format!("eindecomp-{i}"));
-        Ok(Workers {
-            pool: Some(builder.build().map_err(RunError::Pool)?),
-        })
-    }
-
-    /// How many.
-    pub fn count(&self) -> usize {
-        self.pool
-            .as_ref()
-            .map_or(1, rayon::ThreadPool::current_num_threads)
-    }
-
-    fn on_each(&self, work: impl Fn(usize) + Sync) {
-        match &self.pool {
-            None => work(0),
-            Some(pool) => drop(pool.broadcast(|ctx| work(ctx.index()))),
-        }
-    }
-}
+use lent::{Host, lent};
+pub use workers::Workers;
 
 /// A task list ready to run: who waits for whom, and the sub-tiles of each kernel.
 struct Schedule {
