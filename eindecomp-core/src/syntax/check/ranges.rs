@@ -1,6 +1,6 @@
 //! Every access stays in bounds, or carries its `else`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::body::BodyCx;
@@ -192,19 +192,36 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Takes the condition of a branch as given; one that never holds is reported, and nothing is
-    /// said of the branch. In a scalar function it may hold elsewhere.
+    /// Takes the condition of a branch as given; where one never holds, nothing is said of the branch.
+    /// It is reported if it never holds whatever the sizes are: a number as an extent may come from a
+    /// const, whose other values the condition is for. In a scalar function it may hold elsewhere.
     fn assume(&mut self, facts: &mut Facts, cond: &Expr) {
         let Some(never) = assume(facts, cond, true, &self.names) else {
             return;
         };
         let (within, span) = (self.within, never.span);
-        if within.start <= span.start && span.end <= within.end {
+        if within.start <= span.start && span.end <= within.end && self.is_over_sizes(never) {
             let text = "this condition can never hold here";
             let diag = Diag::new(Code::ClauseFalse, span, text);
             let help = "an index is in 0..its extent, and fulfils the conditions around this one";
             self.cx.errors.push(diag.help(help));
         }
+    }
+
+    /// Does a comparison have indices, none of whose extents is a number?
+    fn is_over_sizes(&self, comparison: &Expr) -> bool {
+        let ExprKind::Call(_, sides) = &comparison.kind else {
+            return false;
+        };
+        let symbols: BTreeSet<Arc<str>> = (sides.iter())
+            .filter_map(|side| poly(side, &self.names))
+            .flat_map(|side| side.symbols())
+            .collect();
+        let active = self.active.iter().map(|id| id.at());
+        let mut compared = active
+            .filter(|&i| symbols.contains(&self.names[i]))
+            .peekable();
+        compared.peek().is_some() && compared.all(|i| self.indices[i].extent.as_const().is_none())
     }
 
     fn read(&mut self, read: &mut Read, span: Span, plain: &Facts, guarded: &Facts) {
