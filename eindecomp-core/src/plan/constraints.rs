@@ -113,7 +113,8 @@ fn large(
     }
     let axes = layout.iter().flat_map(|l| l.parts.iter().zip(extents));
     for (axis, (&parts, &extent)) in axes.enumerate() {
-        if parts > 1 && extent / (parts as usize) < least as usize {
+        // a merged axis with an empty member has no elements, however its other members are split
+        if parts > 1 && extent > 0 && extent / (parts as usize) < least as usize {
             return Err(InvalidPlan::SmallTile {
                 node,
                 part,
