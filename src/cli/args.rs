@@ -6,33 +6,36 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use super::config::{ObjectiveName, ResidencyName};
 
+/// What `--help` says; no doc comment, in which the file would be a test of Rust.
+const ABOUT: &str = r#"Makes, checks and shows the plans that a crate's production binary ships with.
+
+One line in the crate names its blocks: `eindecomp::blocks! { model, decoder::step }`. What they are
+planned for stands in `eindecomp.toml` beside `Cargo.toml`, or is given by --dims and --cluster:
+
+    folder = "plans"
+
+    [[plan]]
+    block = "decoder::step"            # a path or its end; all blocks if it is left out
+    dims = { B = [1, 8], S = 512 }     # every combination
+    cluster = ["cpus:4", "dgx_a100"]   # or "2xdgx_h100", "machine:4", or a JSON file
+    residency = "as_needed"            # or sharded, auto
+    objective = "placed"               # or communication, time
+    min_tile = 16                      # least extent of a part; 1 if it is left out
+    oversubscribe = 4                  # kernel calls per device; 1 if it is left out
+
+From development to production: `plan`, commit the folder, `check` in continuous integration, ship with
+`include_plans!` and mode `frozen`.
+
+Exit codes: 0 all is well; 1 `check` or `diff` found something, `solve` found no solution; 2 the command
+line is wrong; 3 failed."#;
+
 /// Makes, checks and shows the plans that a crate's production binary ships with.
-///
-/// One line in the crate names its blocks: `eindecomp::blocks! { model, decoder::step }`. What they are
-/// planned for stands in `eindecomp.toml` beside `Cargo.toml`, or is given by --dims and --cluster:
-///
-///     folder = "plans"
-///
-///     [[plan]]
-///     block = "decoder::step"            # a path or its end; all blocks if it is left out
-///     dims = { B = [1, 8], S = 512 }     # every combination
-///     cluster = ["cpus:4", "dgx_a100"]   # or "2xdgx_h100", "machine:4", or a JSON file
-///     residency = "as_needed"            # or sharded, auto
-///     objective = "placed"               # or communication, time
-///     min_tile = 16                      # least extent of a part; 1 if it is left out
-///     oversubscribe = 4                  # kernel calls per device; 1 if it is left out
-///
-/// From development to production: `plan`, commit the folder, `check` in continuous integration, ship with
-/// `include_plans!` and mode `frozen`.
-///
-/// Exit codes: 0 all is well; 1 `check` or `diff` found something, `solve` found no solution; 2 the command
-/// line is wrong; 3 failed.
 #[derive(Parser)]
 #[command(
     name = "cargo eindecomp",
     bin_name = "cargo eindecomp",
     version,
-    verbatim_doc_comment
+    long_about = ABOUT
 )]
 pub struct Cli {
     /// Print JSON instead of text.
