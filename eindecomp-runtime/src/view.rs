@@ -16,19 +16,26 @@ struct Window {
 }
 
 impl Window {
-    /// Distance of a box' first element, in bytes.
-    fn offset(&self, region: &Region) -> isize {
+    /// A box inside, and the distance of its first element, in bytes.
+    ///
+    /// # Panics
+    /// If the box is not inside.
+    fn within(&self, region: &Region) -> (isize, Window) {
         assert!(
             self.region.contains(region),
             "{region} is not inside {}",
             self.region
         );
+        let window = Window {
+            region: region.clone(),
+            ..self.clone()
+        };
         if region.is_empty() {
-            return 0;
+            return (0, window);
         }
         let corner = region.0.iter().zip(&self.region.0).zip(&self.strides);
         let elements: isize = corner.map(|((r, o), s)| (r.0 - o.0) as isize * s).sum();
-        elements * self.dtype.size() as isize
+        (elements * self.dtype.size() as isize, window)
     }
 }
 
@@ -80,17 +87,10 @@ impl View {
     /// # Panics
     /// If the box is not inside.
     pub(crate) fn within(&self, region: &Region) -> View {
-        let offset = self.window.offset(region);
+        let (offset, window) = self.window.within(region);
         // SAFETY: the elements of the box are elements of this window.
-        unsafe {
-            let strides = self.window.strides.clone();
-            View::new(
-                self.ptr.offset(offset),
-                self.window.dtype,
-                region.clone(),
-                strides,
-            )
-        }
+        let ptr = unsafe { self.ptr.offset(offset) };
+        View { ptr, window }
     }
 
     /// Address of the first element.
@@ -138,17 +138,10 @@ impl ViewMut {
     /// # Panics
     /// If the box is not inside.
     pub(crate) fn within(&self, region: &Region) -> ViewMut {
-        let offset = self.window.offset(region);
+        let (offset, window) = self.window.within(region);
         // SAFETY: the elements of the box are elements of this window.
-        unsafe {
-            let strides = self.window.strides.clone();
-            ViewMut::new(
-                self.ptr.offset(offset),
-                self.window.dtype,
-                region.clone(),
-                strides,
-            )
-        }
+        let ptr = unsafe { self.ptr.offset(offset) };
+        ViewMut { ptr, window }
     }
 
     /// The same elements, for reading, once they are written.

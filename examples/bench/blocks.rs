@@ -106,12 +106,13 @@ ein! {
         y
     }
 
-    pub fn block<dim B, dim S, dim H, dim E, dim F>(
+    /// Queries, keys and values by head, the first two rotated.
+    fn projections<dim B, dim S, dim H, dim E, dim F>(
         x: f32[B, S, H * E],
-        #[weight] w: Block<H, E, F>,
-        #[weight] cos: f32[S, E / 2],
-        #[weight] sin: f32[S, E / 2],
-    ) -> f32[B, S, H * E]
+        w: Block<H, E, F>,
+        cos: f32[S, E / 2],
+        sin: f32[S, E / 2],
+    ) -> (f32[B, S, H, E], f32[B, S, H, E], f32[B, S, H, E])
     where E % 2 == 0
     {
         let n = norm(x, w.norm1);
@@ -120,12 +121,31 @@ ein! {
         let v: f32[B, S, H, E] = heads(n, w.v);
         let q = rope(q, cos, sin);
         let k = rope(k, cos, sin);
+        (q, k, v)
+    }
+
+    fn after_attention<dim B, dim S, dim H, dim E, dim F>(x: f32[B, S, H * E], o: f32[B, S, H, E], w: Block<H, E, F>)
+        -> f32[B, S, H * E]
+    {
+        let y[b, s, d] = x[b, s, d] + sum[h, e] o[b, s, h, e] * w.o[(h, e), d];
+        let z = feed_forward(y, w.norm2, w.gate, w.up, w.down);
+        z
+    }
+
+    pub fn block<dim B, dim S, dim H, dim E, dim F>(
+        x: f32[B, S, H * E],
+        #[weight] w: Block<H, E, F>,
+        #[weight] cos: f32[S, E / 2],
+        #[weight] sin: f32[S, E / 2],
+    ) -> f32[B, S, H * E]
+    where E % 2 == 0
+    {
+        let (q, k, v) = projections(x, w, cos, sin);
         let o[b, s, h, e] = softmax_sum[t where t <= s] (
             (sum[c] q[b, s, h, c] * k[b, t, h, c]) * rsqrt(E as f32),
             v[b, t, h, e],
         );
-        let y[b, s, d] = x[b, s, d] + sum[h, e] o[b, s, h, e] * w.o[(h, e), d];
-        let z = feed_forward(y, w.norm2, w.gate, w.up, w.down);
+        let z = after_attention(x, o, w);
         z
     }
 
@@ -141,20 +161,14 @@ ein! {
     ) -> f32[B, S, H * E]
     where E % 2 == 0
     {
-        let n = norm(x, w.norm1);
-        let q: f32[B, S, H, E] = heads(n, w.q);
-        let k: f32[B, S, H, E] = heads(n, w.k);
-        let v: f32[B, S, H, E] = heads(n, w.v);
-        let q = rope(q, cos, sin);
-        let k = rope(k, cos, sin);
+        let (q, k, v) = projections(x, w, cos, sin);
         keys[b, h, pos + s, e] = k[b, s, h, e];
         values[b, h, pos + s, e] = v[b, s, h, e];
         let o[b, s, h, e] = softmax_sum[t] (
             (sum[c] q[b, s, h, c] * keys[b, h, t, c]) * rsqrt(E as f32),
             values[b, h, t, e],
         );
-        let y[b, s, d] = x[b, s, d] + sum[h, e] o[b, s, h, e] * w.o[(h, e), d];
-        let z = feed_forward(y, w.norm2, w.gate, w.up, w.down);
+        let z = after_attention(x, o, w);
         z
     }
 }

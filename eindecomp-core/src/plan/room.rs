@@ -72,14 +72,9 @@ impl Room {
 
     /// The largest number of tuples, at most `limit`, that some partition vector has.
     pub fn tuples(&self, limit: u32) -> Option<u32> {
-        (1..=limit).rev().find(|&n| {
-            let mut found = false;
-            self.vectors(n, &mut |_| {
-                found = true;
-                false
-            });
-            found
-        })
+        (1..=limit)
+            .rev()
+            .find(|&n| gives_any(|f| self.vectors(n, f)))
     }
 
     /// Calls `f` with every partition vector of `n` tuples, in lexicographic order, until it
@@ -139,12 +134,7 @@ impl Room {
             let even = |calls: &u32| calls * count > (calls - 1) * devices;
             for calls in (1..=wanted / count).rev().filter(even) {
                 let of = Blocks { count, calls };
-                let mut found = false;
-                self.each_block(of, &mut |_| {
-                    found = true;
-                    false
-                });
-                if found {
+                if gives_any(|f| self.each_block(of, f)) {
                     return Some(of);
                 }
             }
@@ -164,13 +154,8 @@ impl Room {
             exact: vec![None; self.most.len()],
         };
         coarse.vectors(of.count, &mut |block| {
-            let mut fits = false;
-            if let Some(rest) = self.inside(block) {
-                rest.vectors(of.calls, &mut |_| {
-                    fits = true;
-                    false
-                });
-            }
+            let rest = self.inside(block);
+            let fits = rest.is_some_and(|rest| gives_any(|f| rest.vectors(of.calls, f)));
             !fits || f(block)
         });
     }
@@ -214,15 +199,18 @@ impl Room {
             most: parts.to_vec(),
             exact: parts.iter().map(|&d| Some(d)).collect(),
         };
-        let mut found = of.calls == 1;
-        if !found {
-            room.each_block(of, &mut |_| {
-                found = true;
-                false
-            });
-        }
-        found
+        of.calls == 1 || gives_any(|f| room.each_block(of, f))
     }
+}
+
+/// Does an enumeration that a callback ends call it at all?
+fn gives_any(each: impl FnOnce(&mut dyn FnMut(&[u32]) -> bool)) -> bool {
+    let mut found = false;
+    each(&mut |_| {
+        found = true;
+        false
+    });
+    found
 }
 
 /// Most parts of an extent; an empty axis is one part.

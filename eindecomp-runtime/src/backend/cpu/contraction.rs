@@ -13,7 +13,7 @@ use super::combine::copy;
 use super::nest::Walk;
 use super::program::stays_inside;
 use super::tiles::{
-    Along, Element, Matrix, Panels, Plus, Ring, Times, log_sum_exp, multiply, multiply_few,
+    Along, Element, Matrix, Panels, Plus, Ring, Set, Times, log_sum_exp, multiply, multiply_few,
 };
 use crate::view::{View, ViewMut};
 
@@ -59,6 +59,9 @@ enum Fold {
     Plus(Plus),
     LogSumExp,
 }
+
+/// The operators of matrix multiplication.
+const GEMM: (Times, Fold) = (Times::Product, Fold::Plus(Plus::Sum));
 
 /// Memory that a worker keeps from run to run.
 #[derive(Debug, Default)]
@@ -135,7 +138,7 @@ impl Contraction {
         };
         let classes: Vec<Class> = (0..extents.len()).map(class).collect::<Option<_>>()?;
         let has = |class: Class| classes.contains(&class);
-        let product = (times, fold) == (Times::Product, Fold::Plus(Plus::Sum));
+        let product = (times, fold) == GEMM;
         let both = has(Class::M) && has(Class::N);
         let one = product && (has(Class::M) || has(Class::N));
         let along = [0, 1].map(|side| {
@@ -174,8 +177,7 @@ impl Contraction {
     /// Is one operand much larger than the other, which has few rows or columns?
     fn has_few(&self, tile: &Region) -> bool {
         let (m, n) = (self.extent(tile, Class::M), self.extent(tile, Class::N));
-        let product = (self.times, self.fold) == (Times::Product, Fold::Plus(Plus::Sum));
-        product && m.min(n) <= FEW && m.max(n) >= MANY
+        (self.times, self.fold) == GEMM && m.min(n) <= FEW && m.max(n) >= MANY
     }
 
     fn extent(&self, tile: &Region, class: Class) -> usize {
@@ -221,10 +223,10 @@ impl Contraction {
 
     /// The classes and their labels, for people.
     pub(super) fn describe(&self, e: &EinSum) -> String {
-        let mut text = match (self.fold, self.times) {
-            (Fold::Plus(Plus::Sum), Times::Product) => String::from("gemm"),
-            (Fold::Plus(plus), times) => format!("tiled {plus}({times})"),
-            (Fold::LogSumExp, times) => format!("tiled logsumexp({times})"),
+        let mut text = match (self.times, self.fold) {
+            GEMM => String::from("gemm"),
+            (times, Fold::Plus(plus)) => format!("tiled {plus}({times})"),
+            (times, Fold::LogSumExp) => format!("tiled logsumexp({times})"),
         };
         for (name, class) in [
             ("m", Class::M),
@@ -279,16 +281,7 @@ impl Contraction {
             }
             let target = dense(buffer, footprints[n].clone(), self.compute);
             copy(&reads[n], &target, &footprints[n]);
-            // SAFETY: the buffer holds the box that was just written and lives to the end of the
-            // run; nobody writes it meanwhile.
-            unsafe {
-                View::new(
-                    target.ptr(),
-                    self.compute,
-                    target.region().clone(),
-                    target.strides().to_vec(),
-                )
-            }
+            target.for_reading()
         };
         let (left, right) = (operand(0, a), operand(1, b));
         let walks = [
@@ -330,22 +323,13 @@ impl Contraction {
             .iter()
             .map(|l| out.coefficients[l.at()] as isize)
             .collect();
-        // SAFETY: the same elements of `write` that the tile's output box has, by label; the
-        // buffer holds what `multiply` wrote.
-        let (from, to) = unsafe {
+        // SAFETY: the same elements of `write` that the tile's output box has, by label.
+        let to = unsafe {
             let size = write.dtype().size() as isize;
             let first = write.ptr().offset(out.start(tile) as isize * size);
-            (
-                View::new(
-                    buffer.ptr(),
-                    self.compute,
-                    region.clone(),
-                    buffer.strides().to_vec(),
-                ),
-                ViewMut::new(first, write.dtype(), region.clone(), strides),
-            )
+            ViewMut::new(first, write.dtype(), region.clone(), strides)
         };
-        copy(&from, &to, &region);
+        copy(&buffer.for_reading(), &to, &region);
     }
 
     fn multiply<T: Element>(
@@ -375,7 +359,7 @@ impl Contraction {
         for ((&start_a, &start_b), &start_c) in starts_a.iter().zip(&starts_b).zip(&starts_c) {
             // SAFETY: all places are of points of the tile, whose footprints the caller of `run`
             // found in the windows; the output box is ours to write, and each of its elements is
-            // one point of the tile's output labels.
+            // one point of the tile's output labels. The machine has its best instruction set.
             unsafe {
                 let a = Matrix {
                     start: left.ptr().cast::<T>().offset(a + start_a),
@@ -392,17 +376,19 @@ impl Contraction {
                     rows: &m_c,
                     columns: &n_c,
                 };
-                let times = self.times;
+                let (set, times) = (Set::best(), self.times);
                 match self.fold {
                     _ if few && m_a.len() <= n_b.len() => {
-                        multiply_few(self.along[1], &a, &b, &c, panels);
+                        multiply_few(set, self.along[1], &a, &b, &c, panels);
                     }
                     _ if few => {
                         let (a, b, c) = (b.transposed(), a.transposed(), c.transposed());
-                        multiply_few(self.along[0], &a, &b, &c, panels);
+                        multiply_few(set, self.along[0], &a, &b, &c, panels);
                     }
-                    Fold::Plus(plus) => multiply(Ring { times, plus }, &a, &b, &c, true, panels),
-                    Fold::LogSumExp => log_sum_exp(times, &a, &b, &c, panels),
+                    Fold::Plus(plus) => {
+                        multiply(set, Ring { times, plus }, &a, &b, &c, true, panels);
+                    }
+                    Fold::LogSumExp => log_sum_exp(set, times, &a, &b, &c, panels),
                 }
             }
         }

@@ -208,9 +208,14 @@ impl Stage {
         })
     }
 
-    /// Its part of a tile of the whole vertex, and the contraction that it is there.
+    /// Its part of a tile of the whole vertex.
+    fn own(&self, tile: &Region) -> Region {
+        Region(self.labels.iter().map(|l| tile.0[l.at()]).collect())
+    }
+
+    /// The same, and the contraction that it is there.
     fn contraction(&self, tile: &Region) -> Option<(&Stage, Region, &Contraction)> {
-        let own = Region(self.labels.iter().map(|l| tile.0[l.at()]).collect());
+        let own = self.own(tile);
         match &self.kernel.way {
             Way::Plain(Some(c), _) if c.suits(&own) => Some((self, own, c)),
             _ => None,
@@ -225,7 +230,7 @@ impl Stage {
         slots: &[Value],
         scratch: &mut Scratch,
     ) -> Result<Array, KernelRunError> {
-        let own = Region(self.labels.iter().map(|l| tile.0[l.at()]).collect());
+        let own = self.own(tile);
         let region = Region(own.0[..self.axes].to_vec());
         let mut out = scratch.take(self.kernel.einsum.dtype, region);
         let reads: Vec<View> = self.reads.iter().map(|&n| reads[n].clone()).collect();
@@ -365,19 +370,17 @@ impl Staged {
     }
 
     /// Into how many parts output labels of a tile are cut: as the largest contraction inside, if it is
-    /// one. At most `most` pieces if all stages are contractions and nothing is folded afterwards,
-    /// since then the result does not depend on the cut.
+    /// one. At most `most` pieces if it is the only stage and nothing is folded afterwards, since then
+    /// the result does not depend on the cut; the rows of one may be the batch of another.
     pub(super) fn parts(&self, tile: &Region, most: usize) -> Option<Vec<(LabelId, usize)>> {
         let contractions = self.stages.iter().filter_map(|s| s.contraction(tile));
-        let contractions: Vec<_> = contractions.collect();
-        let (stage, own, contraction) =
-            contractions.iter().max_by_key(|(_, own, _)| own.volume())?;
+        let (stage, own, contraction) = contractions.max_by_key(|(_, own, _)| own.volume())?;
         let maps = matches!(&self.rest.way, Way::Plain(None, v) if v.agg.is_none());
-        let most = match maps && contractions.len() == self.stages.len() {
+        let most = match maps && self.stages.len() == 1 {
             true => most,
             false => PACKED_PIECES,
         };
-        let parts = contraction.parts(own, most).into_iter();
+        let parts = contraction.parts(&own, most).into_iter();
         let parts = parts.map(|(l, n)| (stage.labels[l.at()], n));
         Some(parts.filter(|(l, _)| self.rest.out.contains(l)).collect())
     }

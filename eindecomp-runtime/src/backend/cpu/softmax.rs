@@ -125,9 +125,13 @@ impl Softmax {
     }
 
     pub(super) fn describe(&self) -> String {
-        let weigh = self.filter.as_ref().map_or(&self.weigh, |f| &f.quick);
-        let (score, weigh) = (self.score.kernel.describe(), weigh.kernel.describe());
+        let (score, weigh) = (self.score.kernel.describe(), self.quick().kernel.describe());
         format!("{score}, weights, {weigh}")
+    }
+
+    /// What weighs where all that is left out is finite.
+    fn quick(&self) -> &Stage {
+        self.filter.as_ref().map_or(&self.weigh, |f| &f.quick)
     }
 
     /// Adds a tile to a record: maximum, sum of weights, sum of weighed values.
@@ -177,8 +181,7 @@ impl Softmax {
             });
             let mut operands = reads.to_vec();
             operands.push(scores.view());
-            let weigh = self.filter.as_ref().map_or(&self.weigh, |f| &f.quick);
-            let mut more = weigh.run(&part, &operands, slots, scratch)?;
+            let mut more = self.quick().run(&part, &operands, slots, scratch)?;
             if self.filter.is_some() && !more.lanes::<T>().iter().all(|x| x.finite()) {
                 scratch.give(more);
                 more = self.weigh.run(&part, &operands, slots, scratch)?;

@@ -5,7 +5,7 @@
 
 use super::lanes::Lanes;
 use super::micro::{Element, Set};
-use super::{Matrix, are_neighbours};
+use super::{Matrix, Panels, are_neighbours};
 
 /// What the lanes of a register run over: whatever lies densely in the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,18 +88,19 @@ pub(super) unsafe fn depth<T: Copy, V: Lanes<T>>(s: &Strip<T>) {
     }
 }
 
-/// C ← X · W for few rows of X.
+/// C ← X · W for few rows of X: W is read once, where it is.
 ///
 /// # Safety
-/// As of [`super::multiply`]; the machine has the instruction set.
-pub(super) unsafe fn multiply<T: Element>(
+/// As of [`super::multiply`].
+pub(in super::super) unsafe fn multiply_few<T: Element>(
     set: Set,
     along: Along,
     x: &Matrix<*const T>,
     w: &Matrix<*const T>,
     c: &Matrix<*mut T>,
-    memory: &mut Sums<T>,
+    panels: &mut Panels<T>,
 ) {
+    let memory = &mut panels.few;
     let (lanes, strips) = T::strips(set, along);
     let (depth, rows) = (w.rows.len(), x.rows.len());
     memory.rows.clear();

@@ -125,7 +125,7 @@ impl Set {
         all
     }
 
-    pub(super) fn best() -> Set {
+    pub(in super::super) fn best() -> Set {
         static BEST: LazyLock<Set> = LazyLock::new(|| Set::all()[0]);
         *BEST
     }

@@ -18,10 +18,10 @@ mod micro;
 #[cfg(test)]
 mod tests;
 
-pub(super) use few::Along;
-pub(super) use micro::{Element, Plus, Times};
+pub(super) use few::{Along, multiply_few};
+pub(super) use micro::{Element, Plus, Set, Times};
 
-use micro::{Exponentials, Micro, Set, Tile};
+use micro::{Exponentials, Micro, Tile};
 
 /// Depth of a block: a panel of B stays in the first-level cache.
 const DEPTH: usize = 256;
@@ -68,23 +68,9 @@ pub(super) struct Panels<T> {
 /// C ← A ⊗ B folded with ⊕, and with what C holds unless `first`.
 ///
 /// # Safety
-/// Every element of the three matrices may be read, those of C written, and no two places of C are the
-/// same.
+/// The machine has the instruction set. Every element of the three matrices may be read, those of C
+/// written, and no two places of C are the same.
 pub(super) unsafe fn multiply<T: Element>(
-    ring: Ring,
-    a: &Matrix<*const T>,
-    b: &Matrix<*const T>,
-    c: &Matrix<*mut T>,
-    first: bool,
-    panels: &mut Panels<T>,
-) {
-    // SAFETY: the caller's.
-    unsafe { multiply_on(Set::best(), ring, a, b, c, first, panels) }
-}
-
-/// # Safety
-/// As of [`multiply`]; the machine has the instruction set.
-unsafe fn multiply_on<T: Element>(
     set: Set,
     ring: Ring,
     a: &Matrix<*const T>,
@@ -146,40 +132,12 @@ unsafe fn multiply_on<T: Element>(
     }
 }
 
-/// C ← A · B for few rows of A: B is read once, where it is.
-///
-/// # Safety
-/// As of [`multiply`].
-pub(super) unsafe fn multiply_few<T: Element>(
-    along: Along,
-    a: &Matrix<*const T>,
-    b: &Matrix<*const T>,
-    c: &Matrix<*mut T>,
-    panels: &mut Panels<T>,
-) {
-    // SAFETY: the caller's.
-    unsafe { few::multiply(Set::best(), along, a, b, c, &mut panels.few) }
-}
-
 /// C ← log Σ exp(A ⊗ B), relative to the largest term of each sum, in two passes over the depth. Where
 /// that is no number, it is the result.
 ///
 /// # Safety
 /// As of [`multiply`].
 pub(super) unsafe fn log_sum_exp<T: Element>(
-    times: Times,
-    a: &Matrix<*const T>,
-    b: &Matrix<*const T>,
-    c: &Matrix<*mut T>,
-    panels: &mut Panels<T>,
-) {
-    // SAFETY: the caller's.
-    unsafe { log_sum_exp_on(Set::best(), times, a, b, c, panels) }
-}
-
-/// # Safety
-/// As of [`multiply`]; the machine has the instruction set.
-unsafe fn log_sum_exp_on<T: Element>(
     set: Set,
     times: Times,
     a: &Matrix<*const T>,
@@ -192,7 +150,7 @@ unsafe fn log_sum_exp_on<T: Element>(
         plus: Plus::Max,
     };
     // SAFETY: the caller's.
-    unsafe { multiply_on(set, largest, a, b, c, true, panels) };
+    unsafe { multiply(set, largest, a, b, c, true, panels) };
     let micro = T::micro(set, times, Plus::Max, true);
     let add: Exponentials<T> = T::exponentials(set, times);
     let block_rows = ROWS.next_multiple_of(micro.rows);

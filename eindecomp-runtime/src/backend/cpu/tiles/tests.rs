@@ -93,7 +93,7 @@ fn check<T: Element + From<f32> + Into<f64> + std::fmt::Debug>(
         tolerance,
         |set, a, b, c| {
             // SAFETY: the places of a `Stored` are inside its data, each its own; the set is there.
-            unsafe { multiply_on(set, ring, a, b, c, first, &mut Panels::default()) }
+            unsafe { multiply(set, ring, a, b, c, first, &mut Panels::default()) }
         },
     );
 }
@@ -107,7 +107,7 @@ fn check_by<T: Element + From<f32> + Into<f64> + std::fmt::Debug>(
 ) {
     check_run::<T>(problem, odd, true, tolerance, |set, a, b, c| {
         // SAFETY: as above.
-        unsafe { few::multiply(set, along, a, b, c, &mut Panels::default().few) }
+        unsafe { multiply_few(set, along, a, b, c, &mut Panels::default()) }
     });
 }
 
@@ -200,7 +200,7 @@ fn check_log_sum_exp<T: Element + From<f32> + Into<f64>>(
         };
         let (left, right, mut panels) = (a.matrix(), b.matrix(), Panels::default());
         // SAFETY: as in `check`.
-        unsafe { log_sum_exp_on(set, ring.times, &left, &right, &target, &mut panels) };
+        unsafe { log_sum_exp(set, ring.times, &left, &right, &target, &mut panels) };
         for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
             let terms = || (0..k).map(|p| times(ring.times, a.at(i, p).into(), b.at(p, j).into()));
             let largest = terms().reduce(super::super::math::max).expect("a term");
@@ -279,7 +279,17 @@ fn bits_do_not_depend_on_the_cut() {
             columns: &c_columns[columns],
         };
         // SAFETY: the places are inside the data, each its own.
-        unsafe { multiply(ring, &left, &right, &target, true, &mut Panels::default()) };
+        unsafe {
+            multiply(
+                Set::best(),
+                ring,
+                &left,
+                &right,
+                &target,
+                true,
+                &mut Panels::default(),
+            )
+        };
         c
     };
     let whole = product(0..31, 0..45);
