@@ -4,6 +4,19 @@ use super::ast::Path;
 use crate::ein::agg::AGGS;
 use crate::ein::scalar::SCALARS;
 
+/// A name for what gets one: `t`, `t2`, …, the first that is not taken.
+pub(in crate::syntax) fn fresh(taken: impl Fn(&str) -> bool) -> String {
+    let numbered = (2..).map(|n| format!("t{n}"));
+    let mut names = std::iter::once("t".to_owned()).chain(numbered);
+    names.find(|name| !taken(name)).unwrap_or_default()
+}
+
+/// Is each different from all others?
+pub(in crate::syntax) fn are_distinct<T: PartialEq>(names: &[T]) -> bool {
+    let mut each = names.iter().enumerate();
+    each.all(|(at, name)| !names[..at].contains(name))
+}
+
 /// The built-in aggregation over records.
 pub(in crate::syntax) const SOFTMAX_SUM: &str = "softmax_sum";
 

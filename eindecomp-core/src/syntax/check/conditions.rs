@@ -71,15 +71,16 @@ fn is_known(facts: &Facts, cond: &Expr, truth: bool, names: &[Arc<str>]) -> bool
 
 /// The comparison that a function is, or its negation.
 fn comparison(f: ScalarFn, truth: bool) -> Option<CmpOp> {
-    Some(match (f, truth) {
-        (ScalarFn::EQ, true) | (ScalarFn::NE, false) => CmpOp::Eq,
-        (ScalarFn::NE, true) | (ScalarFn::EQ, false) => CmpOp::Ne,
-        (ScalarFn::LT, true) | (ScalarFn::GE, false) => CmpOp::Lt,
-        (ScalarFn::LE, true) | (ScalarFn::GT, false) => CmpOp::Le,
-        (ScalarFn::GT, true) | (ScalarFn::LE, false) => CmpOp::Gt,
-        (ScalarFn::GE, true) | (ScalarFn::LT, false) => CmpOp::Ge,
+    let cmp = match f {
+        ScalarFn::EQ => CmpOp::Eq,
+        ScalarFn::NE => CmpOp::Ne,
+        ScalarFn::LT => CmpOp::Lt,
+        ScalarFn::LE => CmpOp::Le,
+        ScalarFn::GT => CmpOp::Gt,
+        ScalarFn::GE => CmpOp::Ge,
         _ => return None,
-    })
+    };
+    Some(if truth { cmp } else { cmp.negated() })
 }
 
 fn sides(args: &[Expr], names: &[Arc<str>]) -> Option<(Dim, Dim)> {

@@ -127,7 +127,7 @@ impl<'e> Guards<'e> {
             }
             ExprKind::Binary(BinaryOp::Cmp(cmp), a, b) => match (self.poly(a), self.poly(b)) {
                 (Some(a), Some(b)) => {
-                    let cmp = if holds { *cmp } else { negated(*cmp) };
+                    let cmp = if holds { *cmp } else { cmp.negated() };
                     as_nonneg(&a, cmp, &b)
                 }
                 _ => Vec::new(),
@@ -302,17 +302,6 @@ fn unheld(e: &Expr) -> &Expr {
     match &e.kind {
         ExprKind::Paren(inner) => unheld(inner),
         _ => e,
-    }
-}
-
-fn negated(cmp: CmpOp) -> CmpOp {
-    match cmp {
-        CmpOp::Eq => CmpOp::Ne,
-        CmpOp::Ne => CmpOp::Eq,
-        CmpOp::Le => CmpOp::Gt,
-        CmpOp::Lt => CmpOp::Ge,
-        CmpOp::Ge => CmpOp::Lt,
-        CmpOp::Gt => CmpOp::Le,
     }
 }
 

@@ -8,6 +8,7 @@ use super::walk::{accessed, free, name, sub_name};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::{self, Expr, ExprKind, Path, Pattern, Sub};
 use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::{are_distinct, fresh};
 use crate::syntax::token::Span;
 
 /// Statements to write before another.
@@ -23,9 +24,7 @@ impl Lets<'_, '_> {
             let later = self.cx.upcoming.iter().any(|(n, _)| **n == *name);
             later || self.cx.lookup(name).is_some() || self.names.iter().any(|n| n == name)
         };
-        let numbered = (2..).map(|n| format!("t{n}"));
-        let mut names = std::iter::once("t".to_owned()).chain(numbered);
-        let name = names.find(|name| !taken(name)).unwrap_or_default();
+        let name = fresh(taken);
         self.names.push(name.clone());
         name
     }
@@ -284,9 +283,8 @@ impl BodyCx<'_> {
 
 /// Are the subscripts different names?
 fn every_name(subs: &[Sub]) -> bool {
-    let names: Vec<Option<&str>> = subs.iter().map(sub_name).collect();
-    let mut each = names.iter().enumerate();
-    each.all(|(at, name)| name.is_some() && !names[..at].contains(name))
+    let names: Option<Vec<&str>> = subs.iter().map(sub_name).collect();
+    names.is_some_and(|names| are_distinct(&names))
 }
 
 /// What to do where a block works on fewer axes than a tensor has.

@@ -52,14 +52,7 @@ impl Parser {
         };
         let fix = Fix::replace(span, text, "write {}");
         self.slip(operator, "a power is a function", fix);
-        let exponent = Expr {
-            kind: match exponent.kind {
-                ExprKind::Lit(Lit::Int(n)) => ExprKind::Lit(Lit::Float(n as f64)),
-                kind => kind,
-            },
-            span: exponent.span,
-        };
-        Ok(called("pow", vec![base, exponent], span))
+        Ok(called("pow", vec![base, as_float(exponent)], span))
     }
 
     /// `x[i].exp()`, read as `exp(x[i])`.
@@ -107,7 +100,10 @@ impl Parser {
             );
             return Ok(called("sq", vec![value], span));
         }
-        let args: Vec<Expr> = args.into_iter().map(|arg| as_float(arg, &method)).collect();
+        let args: Vec<Expr> = match &*method {
+            "powi" => args.into_iter().map(as_float).collect(),
+            _ => args,
+        };
         let mut shown = vec![bare(&value)];
         shown.extend(args.iter().map(Expr::to_string));
         let text = format!("{name}({})", shown.join(", "));
@@ -151,14 +147,10 @@ impl Parser {
     fn element_of_call(&self, call: &Expr) -> Diag {
         let text = "what a call gives has a name before it has indices";
         let diag = Diag::new(Code::Syntax, self.span(), text);
-        let numbered = (2..).map(|n| format!("t{n}"));
-        let taken = |name: &String| {
-            let tokens = self.buffer.tokens().iter();
-            let mut words = tokens.filter(|t| matches!(&t.tok, Tok::Ident(w) if **w == **name));
-            words.next().is_some()
-        };
-        let mut names = std::iter::once("t".to_owned()).chain(numbered);
-        let name = names.find(|name| !taken(name)).unwrap_or_default();
+        let name = names::fresh(|name| {
+            let mut tokens = self.buffer.tokens().iter();
+            tokens.any(|t| matches!(&t.tok, Tok::Ident(w) if **w == *name))
+        });
         let help = format!("put `let {name} = {call};` before, and read `{name}[…]`");
         let before = Fix::before(self.stmt, format!("let {name} = {call}; "), &help);
         diag.fix(before.and(call.span, name))
@@ -324,10 +316,7 @@ impl Parser {
         let text = "a `let` gives each element its value once";
         let diag = Diag::new(Code::Syntax, place, text);
         let left = Left::of(pattern).indices.unwrap_or_default();
-        let names = free(&value).into_iter();
-        let over: Vec<&str> = names
-            .filter(|name| left.iter().all(|l| l != name))
-            .collect();
+        let over = not_on(&left, &value);
         let fix = Fix::replace(place, "=", "write {}");
         if over.is_empty() || op != BinaryOp::Add {
             return Err(Box::new(match over.is_empty() {
@@ -412,6 +401,14 @@ impl Parser {
     }
 }
 
+/// The free names of a value that are no indices of the left side.
+pub(super) fn not_on<'e>(left: &[String], value: &'e Expr) -> Vec<&'e str> {
+    let names = free(value).into_iter();
+    names
+        .filter(|name| left.iter().all(|l| l != name))
+        .collect()
+}
+
 /// A function that a method is, of so many arguments.
 pub(super) fn function(method: &str, arity: usize) -> Option<&'static str> {
     let name = match method {
@@ -424,10 +421,10 @@ pub(super) fn function(method: &str, arity: usize) -> Option<&'static str> {
     Some(known.name())
 }
 
-/// An integer literal as a float, where a method takes it as a power.
-fn as_float(e: Expr, method: &str) -> Expr {
+/// An integer literal as a float.
+fn as_float(e: Expr) -> Expr {
     match e.kind {
-        ExprKind::Lit(Lit::Int(n)) if method == "powi" => Expr {
+        ExprKind::Lit(Lit::Int(n)) => Expr {
             kind: ExprKind::Lit(Lit::Float(n as f64)),
             ..e
         },

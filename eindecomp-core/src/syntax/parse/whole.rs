@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use super::slips::function;
+use super::slips::{function, not_on};
 use super::{Parse, Parser};
 use crate::ein::Agg;
 use crate::syntax::ast::{
     Expr, ExprKind, Ident, LeftIndex, Lit, Param, Path, Pattern, Place, Sub, TypeKind, UnaryOp,
 };
-use crate::syntax::check::free;
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names;
 use crate::syntax::token::{Delim, Span, Tok};
@@ -25,10 +24,6 @@ pub(super) struct Left {
 
 impl Left {
     pub(super) fn of(pattern: &Pattern) -> Left {
-        let plain = |index: &LeftIndex| match index {
-            LeftIndex::Index(decl) => Some(decl.name.to_string()),
-            _ => None,
-        };
         let indices = pattern.indices.as_ref();
         Left {
             name: pattern
@@ -37,8 +32,16 @@ impl Left {
                 .map(Ident::to_string)
                 .unwrap_or_default(),
             span: pattern.span,
-            indices: indices.map(|all| all.iter().filter_map(plain).collect()),
+            indices: indices.map(|all| all.iter().filter_map(index_name).collect()),
         }
+    }
+}
+
+/// Of a position on the left that is an index alone.
+fn index_name(index: &LeftIndex) -> Option<String> {
+    match index {
+        LeftIndex::Index(decl) => Some(decl.name.to_string()),
+        _ => None,
     }
 }
 
@@ -63,12 +66,9 @@ impl Parser {
 
     /// Notes the axes of what a `let` defines.
     pub(super) fn note_let(&mut self, pattern: &Pattern) {
-        let plain = |index: &LeftIndex| match index {
-            LeftIndex::Index(decl) => Some(decl.name.to_string()),
-            _ => None,
-        };
         let indices = pattern.indices.as_ref();
-        let indices: Option<Vec<String>> = indices.and_then(|all| all.iter().map(plain).collect());
+        let indices: Option<Vec<String>> =
+            indices.and_then(|all| all.iter().map(index_name).collect());
         for name in &pattern.names {
             match &indices {
                 Some(indices) => drop(self.shapes.insert(name.name.clone(), indices.clone())),
@@ -152,12 +152,11 @@ impl Parser {
             return Err(Box::new(diag.help(help)));
         };
         let mut out: Vec<String> = a.iter().filter(|index| *index != k).cloned().collect();
-        let repeated = |names: &[String]| {
-            let mut each = names.iter().enumerate();
-            each.any(|(at, name)| names[..at].contains(name))
-        };
         out.extend(b.iter().filter(|index| *index != k).cloned());
-        if repeated(&a) || repeated(&b) || repeated(&out) {
+        if ![&a, &b, &out]
+            .into_iter()
+            .all(|names| names::are_distinct(names))
+        {
             return Err(Box::new(diag.help(help)));
         }
         let read = |e: &Expr, indices: &[String]| match &e.kind {
@@ -292,11 +291,7 @@ impl Parser {
         let left = self.left.as_ref()?;
         let taken = left.indices.clone().unwrap_or_default();
         let alone = self.ends() && self.starts_value(span);
-        let distinct = |names: &[String]| {
-            let mut each = names.iter().enumerate();
-            each.all(|(at, name)| !names[..at].contains(name))
-        };
-        if !distinct(shape) {
+        if !names::are_distinct(shape) {
             return None;
         }
         // The value, and the indices that it has then.
@@ -383,10 +378,7 @@ impl Parser {
         let ([arg], Some(left)) = (&args[..], left) else {
             return Ok(Box::new(diag.help(help)));
         };
-        let names = free(arg).into_iter();
-        let over: Vec<&str> = names
-            .filter(|name| left.iter().all(|l| l != name))
-            .collect();
+        let over = not_on(&left, arg);
         if over.is_empty() {
             return Ok(Box::new(diag.help(help)));
         }
