@@ -16,7 +16,7 @@ pub(crate) const PLANNER: Planner = Some(|task| {
 });
 
 #[cfg(feature = "planner")]
-mod watched {
+pub(crate) mod watched {
     use std::cell::OnceCell;
     use std::time::{Duration, Instant};
 
@@ -27,7 +27,7 @@ mod watched {
     const QUIET: Duration = Duration::from_millis(500);
 
     /// Ends a search at a limit, and shows that it lasts: on a terminal, where asked for.
-    pub(super) struct Clock {
+    pub(crate) struct Clock {
         start: Instant,
         limit: Option<Duration>,
         shown: bool,

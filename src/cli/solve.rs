@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eindecomp_core::graph::EinGraph;
-use eindecomp_core::plan::search::{Budget, Progress, Status, check, iopddl, solve};
+use eindecomp_core::plan::search::{Budget, check, iopddl, solve};
 use eindecomp_core::plan::{PlanOptions, verify};
 use serde_json::json;
 
 use super::args::SolveArgs;
 use super::{Failure, Outcome, cluster, config, print_json};
 use crate::Explain;
+use crate::planner::watched::Clock;
 use crate::session::bind;
 
 pub fn run(args: &SolveArgs, json: bool) -> Result<Outcome, Failure> {
@@ -37,27 +38,13 @@ fn text(file: &Path) -> std::io::Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Ends a search after a time.
-struct Clock {
-    start: Instant,
-    limit: Option<Duration>,
-}
-
-impl Progress for Clock {
-    fn keep_going(&self, _: &Status) -> bool {
-        self.limit.is_none_or(|limit| self.start.elapsed() < limit)
-    }
-}
-
 fn of_instance(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Failure> {
     if !args.dims.is_empty() || args.cluster.is_some() {
         return Err("--dims and --cluster are for graphs, which start with `eingraph`".into());
     }
     let problem = iopddl::read(text).map_err(|e| e.to_string())?;
-    let clock = Clock {
-        start: Instant::now(),
-        limit: args.seconds.map(Duration::from_secs),
-    };
+    let start = Instant::now();
+    let clock = Clock::start(args.seconds.map(Duration::from_secs), false);
     let budget = match args.seconds {
         // small tables leave time for the search around what they find
         Some(_) => Budget {
@@ -67,7 +54,7 @@ fn of_instance(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Fai
         None => Budget::default(),
     };
     let found = solve(&problem, budget, &clock);
-    let seconds = clock.start.elapsed().as_secs_f64();
+    let seconds = start.elapsed().as_secs_f64();
     // by code that shares nothing with the search
     check::check(&problem, &found).map_err(|e| format!("a defect of the search: {e}"))?;
     let outcome = match found.is_feasible() {
