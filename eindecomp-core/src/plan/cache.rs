@@ -21,6 +21,6 @@ pub use key::{Difference, Key, WrittenKey, differences, distance};
 
 /// Version of the planner: raised whenever it makes another plan of the same key. A test compares
 /// plans with stored ones.
-pub const PLANNER: &str = "planner/3";
+pub const PLANNER: &str = "planner/4";
 /// Larger files are no entries.
 pub const MAX_BYTES: u64 = 64 << 20;

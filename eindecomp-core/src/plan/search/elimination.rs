@@ -3,7 +3,7 @@
 //! A variable is eliminated by replacing every factor over it by one over its neighbours: the
 //! least sum over its values (a min-plus product at degree 2). Factors are over classes of values:
 //! first the least of each class that no other variable tells apart, then the product. The order
-//! is weighted min-fill: degrees 0 and 1 cost nothing, then whatever adds the fewest new pairs.
+//! is greedy ([`Order`]): by the size of the pairs that are new, or by that of the table as well.
 //! Tables are hash-consed, less their least entry, and each product is memoised by the identity of
 //! its factors, so that repeated layers are solved once. Where a product would pass the
 //! [`Budget`], its factors are split into groups that fit (mini-buckets): the bound stays valid.
@@ -41,6 +41,19 @@ pub(super) struct Cluster {
     pub variable: u32,
     pub factors: Vec<Factor>,
 }
+
+/// Which variable is next. Neither order is the better one everywhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Weighted min-fill: degrees 0 and 1 cost nothing, then whatever adds the smallest new pairs.
+    Fill,
+    /// Small tables before all: those of variables that many others share, as the masks of attention, stay out
+    /// of each other's.
+    Small,
+}
+
+/// What new pairs count beside the table, in [`Order::Small`].
+const PAIRS: u64 = 8;
 
 /// By which variables are chosen: too large last, then the size of the pairs that eliminating one
 /// adds, then of its table.
@@ -231,6 +244,7 @@ impl Algebra {
 /// An elimination under way, or done.
 pub(super) struct Elimination {
     budget: Budget,
+    choose: Order,
     domains: Vec<usize>,
     pub algebra: Algebra,
     factors: Vec<Option<Factor>>,
@@ -252,10 +266,11 @@ pub(super) struct Elimination {
 }
 
 impl Elimination {
-    pub fn new(problem: &Problem, budget: Budget, merge: bool) -> Elimination {
+    pub fn new(problem: &Problem, budget: Budget, choose: Order, merge: bool) -> Elimination {
         let n = problem.variables();
         let mut state = Elimination {
             budget,
+            choose,
             domains: problem.ids().map(|v| problem.domain(v)).collect(),
             algebra: Algebra::of(problem),
             factors: Vec::new(),
@@ -388,7 +403,13 @@ impl Elimination {
                 }
             }
         }
-        (Reverse(true), fill, cells)
+        match self.choose {
+            Order::Fill => (Reverse(true), fill, cells),
+            Order::Small => {
+                let size = fill.saturating_mul(PAIRS).saturating_add(cells);
+                (Reverse(true), size, fill)
+            }
+        }
     }
 
     fn eliminate(&mut self, v: u32) {

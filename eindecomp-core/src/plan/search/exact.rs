@@ -1,7 +1,7 @@
 //! Elimination: optimal while its tables fit a budget, else a good assignment with a bound.
 
 use super::Solution;
-use super::elimination::Elimination;
+use super::elimination::{Elimination, Order};
 use super::local::Local;
 use super::problem::Problem;
 use super::progress::{Progress, Status};
@@ -39,20 +39,33 @@ pub(super) fn optimal(
     budget: Budget,
     progress: &dyn Progress,
 ) -> (Option<Solution>, u64) {
-    let mut state = Elimination::new(problem, budget, true);
     let mut spent = 0;
-    state.run(&mut |work, split| {
-        spent = work;
-        !split && go_on(progress, work)
-    });
-    let solution = (!state.split).then(|| solution(problem, &state, state.decode()));
-    (solution, spent)
+    for order in [Order::Small, Order::Fill] {
+        let left = Budget {
+            work: budget.work.saturating_sub(spent),
+            ..budget
+        };
+        let (mut state, before) = (Elimination::new(problem, left, order, true), spent);
+        let mut stopped = false;
+        state.run(&mut |work, split| {
+            spent = before + work;
+            stopped |= !split && !go_on(progress, spent);
+            !split && !stopped
+        });
+        if !state.split {
+            return (Some(solution(problem, &state, state.decode())), spent);
+        }
+        if stopped {
+            break;
+        }
+    }
+    (None, spent)
 }
 
 /// A good assignment with a bound, by elimination of split products; limits aside.
 pub(super) fn split(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Found {
     let (mut stopped, mut work) = (false, 0);
-    let mut state = Elimination::new(problem, budget, true);
+    let mut state = Elimination::new(problem, budget, Order::Fill, true);
     state.run(&mut |done, _| {
         work = done;
         stopped |= !go_on(progress, done);

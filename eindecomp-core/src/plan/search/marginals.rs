@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::INFEASIBLE;
-use super::elimination::{Algebra, Elimination, Factor};
+use super::elimination::{Algebra, Elimination, Factor, Order};
 use super::exact::Budget;
 use super::problem::{Problem, VarId};
 use super::progress::{Progress, Status};
@@ -36,7 +36,7 @@ impl Marginals {
 
 /// The min-marginals of every variable, without limits. Beyond the budget they are lower bounds.
 pub fn marginals(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Marginals {
-    let mut state = Elimination::new(problem, budget, false);
+    let mut state = Elimination::new(problem, budget, Order::Fill, false);
     state.run(&mut |work, _| {
         progress.keep_going(&Status {
             work,
