@@ -136,6 +136,13 @@ impl Fix {
         self
     }
 
+    /// The change that has to follow, made too.
+    pub(crate) fn then(mut self, next: Fix) -> Fix {
+        self.help = format!("{} Then {}", self.help, next.help);
+        self.edits.extend(next.edits);
+        self
+    }
+
     /// The program with the change made, for spans that are byte offsets into it.
     pub fn apply(&self, source: &str) -> String {
         let mut edits: Vec<&(Span, String)> = self.edits.iter().collect();

@@ -61,6 +61,7 @@ impl StmtCx<'_, '_> {
             subs: subs.iter().map(|s| s.to_string()).collect(),
             dtype: t.dtype,
             span,
+            visible: self.visible.clone(),
         });
         self.accesses.insert(span, access.clone());
         let mut made = Some(Vec::new());

@@ -5,11 +5,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::body::BodyCx;
+use super::conflicts::settle;
 use super::dims::too_long;
-use super::fixes::{other_index, range, swap, swap_both, swap_gather};
+use super::fixes::range;
+use super::meant::Reading;
 use super::outside::inside;
 use super::padding::pad;
-use super::parts::part;
 use super::prove::Equality;
 use super::ranges::{index_facts, poly};
 use super::tree::{Clause, Expr, Index, IndexId, Origin};
@@ -36,6 +37,8 @@ pub(super) struct Access {
     pub(super) dtype: DType,
     /// All of it, with its `else`.
     pub(super) span: Span,
+    /// The indices in scope.
+    pub(super) visible: Vec<IndexId>,
 }
 
 impl fmt::Display for Access {
@@ -68,6 +71,7 @@ pub(super) struct Uses {
 }
 
 /// A bare use of an index.
+#[derive(Clone)]
 pub(super) struct Use {
     pub(super) index: IndexId,
     /// Which axis it reads, and that axis' extent.
@@ -87,14 +91,6 @@ pub(super) struct MergedUse {
     pub(super) access: Arc<Access>,
 }
 
-/// Where an extent comes from.
-struct Source {
-    extent: Dim,
-    span: Span,
-    text: String,
-    access: Option<Arc<Access>>,
-}
-
 /// The extents of all indices; errors are reported. `wanted` are the extents that a left index has
 /// where the statement's result is declared.
 pub(super) fn solve(
@@ -107,26 +103,10 @@ pub(super) fn solve(
         merged, poisoned, ..
     } = uses;
     let before = cx.errors.len();
-    let mut known: Vec<Option<Source>> = Vec::new();
-    let mut swapped = Vec::new();
-    for (at, decl) in decls.iter().enumerate() {
-        let declared = decl.extent.as_ref().map(|(extent, span)| Source {
-            extent: extent.clone(),
-            span: *span,
-            text: format!("by its `in {extent}`"),
-            access: None,
-        });
-        let index = IndexId(at as u16);
-        let wanted = wanted.get(&index);
-        known.push(from_uses(
-            cx,
-            (&decls, index),
-            declared,
-            wanted,
-            uses,
-            &mut swapped,
-        ));
-    }
+    let bare = settle(cx, &decls, uses, wanted);
+    let mut known: Vec<Option<Dim>> = (decls.iter().enumerate())
+        .map(|(at, decl)| known(decl, IndexId(at as u16), &bare))
+        .collect();
     let mut failed = BTreeSet::new();
     loop {
         let mut progress = false;
@@ -143,20 +123,12 @@ pub(super) fn solve(
             }
             let others = read.members.iter().filter(|m| **m != last);
             let extents = others.filter_map(|m| known[m.at()].as_ref());
-            let product = Dim::try_product(extents.map(|s| &s.extent));
+            let product = Dim::try_product(extents);
             if product.is_none() {
                 cx.errors.push(too_long(read.span));
             }
             match product.and_then(|product| quotient(cx, read, &decls, last, &product)) {
-                Some(extent) => {
-                    let text = format!("in `{}`", read.access);
-                    known[last.at()] = Some(Source {
-                        extent,
-                        span: read.span,
-                        text,
-                        access: None,
-                    });
-                }
+                Some(extent) => known[last.at()] = Some(extent),
                 None => drop(failed.insert(at)),
             }
             progress = true;
@@ -166,11 +138,11 @@ pub(super) fn solve(
         }
     }
     let (mut indices, mut told_of) = (Some(Vec::new()), BTreeSet::new());
-    for (at, (decl, source)) in decls.iter().zip(&known).enumerate() {
-        match (source, &mut indices) {
-            (Some(source), Some(indices)) => indices.push(Index {
+    for (at, (decl, extent)) in decls.iter().zip(&known).enumerate() {
+        match (extent, &mut indices) {
+            (Some(extent), Some(indices)) => indices.push(Index {
                 name: decl.name.clone(),
-                extent: source.extent.clone(),
+                extent: extent.clone(),
                 span: decl.span,
             }),
             (Some(_), None) => {}
@@ -196,12 +168,22 @@ pub(super) fn solve(
                         true => None,
                         false => cx.shouted(&decl.name),
                     };
-                    let wanted = wanted.get(&index);
-                    let ranged = || range_of(cx, &decls, &known, index, uses, wanted);
+                    let reading = Reading {
+                        facts: &cx.facts,
+                        decls: &decls,
+                        all: uses,
+                        bare: bare.clone(),
+                        wanted,
+                    };
+                    let left_out = match decl.used_right || decl.reduced {
+                        true => None,
+                        false => reading.left_out(index),
+                    };
+                    let ranged = || range_of(cx, &decls, &known, index, uses, wanted.get(&index));
                     // A position of a store takes no `in`.
                     let stored = uses.target.is_some() && !decl.reduced;
                     match shouted.or_else(ranged).filter(|_| !stored) {
-                        Some(fix) => diag = diag.fix(fix),
+                        Some(fix) => diag = diag.fixes(left_out).fix(fix),
                         None if stored => {
                             let help =
                                 format!("read an axis by `{}` alone in the value", decl.name);
@@ -245,7 +227,7 @@ fn unknown(decl: &Decl, merged: bool) -> Diag {
 fn range_of(
     cx: &BodyCx<'_>,
     decls: &[Decl],
-    known: &[Option<Source>],
+    known: &[Option<Dim>],
     index: IndexId,
     uses: &Uses,
     wanted: Option<&Dim>,
@@ -263,8 +245,8 @@ fn range_of(
     // `i + c` with the largest `c` stays below the axis.
     let fitting = |(at, shifted): &(Dim, &Shifted)| {
         let mut largest = at - &step;
-        for (name, source) in names.iter().zip(known) {
-            let last = &source.as_ref()?.extent - &one;
+        for (name, extent) in names.iter().zip(known) {
+            let last = extent.as_ref()? - &one;
             largest = largest.try_substitute(&|s| (*s == **name).then(|| last.clone()))?;
         }
         let free = names.iter().all(|name| !largest.symbols().contains(name));
@@ -275,8 +257,8 @@ fn range_of(
         .or_else(|| cx.dims.named(&decl.name.to_uppercase()))
         .or_else(|| mine.iter().find_map(fitting))?;
     let mut facts = cx.facts.clone();
-    for (name, source) in names.iter().zip(known) {
-        let of = source.as_ref().map(|s| &s.extent);
+    for (name, of) in names.iter().zip(known) {
+        let of = of.as_ref();
         let of = of.or_else(|| (*name == decl.name).then_some(&extent));
         if let Some(of) = of {
             index_facts(&mut facts, name, of);
@@ -295,136 +277,13 @@ fn range_of(
     Some(fix)
 }
 
-/// The extent by the `in` or the bare uses, which must all agree. An access whose indices are
-/// mixed up is reported once and put into `swapped`.
-fn from_uses(
-    cx: &mut BodyCx<'_>,
-    (decls, index): (&[Decl], IndexId),
-    declared: Option<Source>,
-    wanted: Option<&Dim>,
-    all: &Uses,
-    swapped: &mut Vec<Arc<Access>>,
-) -> Option<Source> {
-    let uses = &all.bare;
-    let decl = &decls[index.at()];
-    let mine = || uses.iter().filter(|u| u.index == index);
-    let weak_only = declared.is_none() && mine().all(|u| u.weak);
-    let mut source = declared;
-    for u in mine().filter(|u| weak_only || !u.weak) {
-        let Some(first) = &source else {
-            let (extent, span) = (u.extent.clone(), u.span);
-            source = Some(Source {
-                extent,
-                span,
-                text: format!("in `{}`", u.access),
-                access: Some(u.access.clone()),
-            });
-            continue;
-        };
-        let what = format!("index `{}` is one extent", decl.name);
-        let name = &decl.name;
-        let (a, b) = (&first.extent, &u.extent);
-        let facts = &cx.facts;
-        let here = format!("`{name}` is {a} here");
-        let differ = || {
-            let text = format!(
-                "index `{name}` is {a} {} but {b} in `{}`",
-                first.text, u.access
-            );
-            Diag::new(Code::ExtentMismatch, u.span, text).secondary(first.span, &*here)
-        };
-        let answer = facts.equality(a, b);
-        if matches!(answer, Equality::Equal) {
-            continue;
-        }
-        let accesses = [Some(&u.access), first.access.as_ref()];
-        let mixed = accesses.into_iter().flatten().find_map(|access| {
-            let fix = swap(facts, decls, uses, index, access)
-                .or_else(|| swap_gather(facts, decls, all, index, access))?;
-            Some((access.clone(), fix))
-        });
-        let over_consts = cx.dims.only_consts(&facts.normal(&(a - b)));
-        let mine: Vec<&Use> = mine().filter(|u| weak_only || !u.weak).collect();
-        let part = part(cx, decl, &mine, wanted);
-        let different = "use two indices if these are different axes";
-        let mut diag = differ();
-        if matches!(answer, Equality::Unknown) && over_consts {
-            cx.equal(a, b, &what, || diag.help(different));
-            continue;
-        }
-        let both = || {
-            let first = first.access.as_ref()?;
-            let distinct = !Arc::ptr_eq(first, &u.access);
-            distinct.then(|| swap_both(facts, decls, uses, index, [first, &u.access]))?
-        };
-        let moved = other_index(facts, decls, uses, u).or_else(|| match &mixed {
-            Some(_) => None,
-            None => both(),
-        });
-        if let Some(fix) = moved {
-            diag = diag.fix(fix);
-        } else if let Some((access, fix)) = mixed {
-            if swapped.iter().any(|other| Arc::ptr_eq(other, &access)) {
-                break;
-            }
-            swapped.push(access);
-            diag = diag.fix(fix);
-        } else if let Some(at) = stored(all, first, u) {
-            let offset = cx.offset(at, name);
-            diag = match offset {
-                Some(fix) => diag.fix(fix),
-                None => diag.help(format!(
-                    "to store a part, say where: `pos + {name}`, with a parameter `pos: i64`"
-                )),
-            };
-        } else if let Some(fix) = only_one(first, u) {
-            diag = diag.fix(fix);
-        } else if matches!(answer, Equality::Differ) || part.is_some() {
-            diag = diag.fixes(part).help(different);
-        } else {
-            let sizes = a.as_symbol().is_some() && b.as_symbol().is_some();
-            diag = match cx.add_clause(a, CmpOp::Eq, b) {
-                Some(fix) if sizes => diag.fix(fix).help("or use one dim for both"),
-                Some(fix) => diag.fix(fix),
-                None if sizes => diag.help("use one dim for both"),
-                None => diag.help(different),
-            };
-        }
-        if matches!(answer, Equality::Unknown) {
-            diag.code = Code::UnprovenExtent;
-            diag.message = format!(
-                "cannot prove `{a}` == `{b}`: index `{name}` is `{a}` {} but `{b}` in `{}`",
-                first.text, u.access
-            );
-        }
-        cx.errors.push(diag);
-        break;
-    }
-    source
-}
-
-/// 0 in place of an index that reads an axis of 1, which does not broadcast.
-fn only_one(first: &Source, second: &Use) -> Option<Fix> {
-    let (span, access) = match (first.extent.as_const(), second.extent.as_const()) {
-        (_, Some(1)) => (second.span, &second.access),
-        (Some(1), _) => (first.span, first.access.as_ref()?),
-        _ => return None,
-    };
-    let help = format!("an axis of 1 does not broadcast: {{}} in `{access}`");
-    Some(Fix::replace(span, "0", &help))
-}
-
-/// Where an index stands in the target of a store, if that is one of two places that disagree.
-fn stored(uses: &Uses, first: &Source, second: &Use) -> Option<Span> {
-    let target = uses.target.as_ref()?;
-    if Arc::ptr_eq(target, &second.access) {
-        return Some(second.span);
-    }
-    let first_is = first
-        .access
-        .as_ref()
-        .is_some_and(|access| Arc::ptr_eq(target, access));
-    first_is.then_some(first.span)
+/// The extent by the `in` or by the bare uses, which agree: those under conditions only where there
+/// is nothing else.
+fn known(decl: &Decl, index: IndexId, bare: &[Use]) -> Option<Dim> {
+    let declared = decl.extent.as_ref().map(|(extent, _)| extent);
+    let mine = || bare.iter().filter(|u| u.index == index);
+    let strong = || mine().find(|u| !u.weak).or_else(|| mine().next());
+    declared.or_else(|| strong().map(|u| &u.extent)).cloned()
 }
 
 /// The extent of the one unknown member of a merged read.

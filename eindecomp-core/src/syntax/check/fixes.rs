@@ -1,12 +1,8 @@
 //! Changes of a block that its errors propose.
 
-use std::sync::Arc;
-
 use super::body::BodyCx;
-use super::extents::{Access, Decl, Use, Uses};
-use super::prove::{Equality, Facts};
 use super::traps::counted;
-use super::tree::{Expr, ExprKind, IndexId, ParamRole, Type};
+use super::tree::{ParamRole, Type};
 use super::walk::{self, free};
 use crate::ein::dim::Atom;
 use crate::ein::{DType, Dim};
@@ -445,142 +441,6 @@ pub(super) fn zero(dtype: DType) -> &'static str {
     } else {
         "false"
     }
-}
-
-/// Two indices of an access change places, if they then agree with every other use of them.
-pub(super) fn swap(
-    facts: &Facts,
-    decls: &[Decl],
-    uses: &[Use],
-    index: IndexId,
-    access: &Arc<Access>,
-) -> Option<Fix> {
-    let here = || uses.iter().filter(|u| Arc::ptr_eq(&u.access, access));
-    let only = |index: IndexId| {
-        let mut mine = here().filter(|u| u.index == index);
-        mine.next().filter(|_| mine.next().is_none())
-    };
-    let mine = only(index)?;
-    // Where indices are called like their axes, the swap must not undo that.
-    let like = |u: &Use, axis: &Dim| {
-        usize::from(axis.to_string().to_lowercase() == *decls[u.index.at()].name)
-    };
-    let other = here().find(|other| {
-        other.index != index
-            && like(mine, &mine.extent) + like(other, &other.extent)
-                <= like(mine, &other.extent) + like(other, &mine.extent)
-            && only(other.index).is_some()
-            && agrees(facts, decls, uses, mine, &other.extent)
-            && agrees(facts, decls, uses, other, &mine.extent)
-    })?;
-    let mut subs = access.subs.clone();
-    subs.swap(mine.axis, other.axis);
-    let text = |at: usize| access.subs[at].clone();
-    let help = format!("did you mean `{}[{}]`?", access.place, subs.join(", "));
-    Some(Fix::replace(mine.span, text(other.axis), &help).and(other.span, text(mine.axis)))
-}
-
-/// Would every other use of the index agree with this one, if that read an axis of the extent
-/// `instead`?
-fn agrees(facts: &Facts, decls: &[Decl], uses: &[Use], here: &Use, instead: &Dim) -> bool {
-    let declared = decls[here.index.at()].extent.as_ref();
-    let others = uses
-        .iter()
-        .filter(|u| u.index == here.index && !u.weak && !std::ptr::eq(*u, here));
-    let declared = declared.into_iter().map(|(extent, _)| extent);
-    let mut extents = declared.chain(others.map(|u| &u.extent));
-    extents.all(|e| matches!(facts.equality(e, instead), Equality::Equal))
-}
-
-/// An index and a gather of an access change places, if that then agrees with every other use of the
-/// index.
-pub(super) fn swap_gather(
-    facts: &Facts,
-    decls: &[Decl],
-    uses: &Uses,
-    index: IndexId,
-    access: &Arc<Access>,
-) -> Option<Fix> {
-    let mut mine = uses.bare.iter().filter(|u| u.index == index);
-    let mine = mine.find(|u| Arc::ptr_eq(&u.access, access))?;
-    let mut gathers = uses.shifted.iter().filter(|s| reads(&s.at));
-    let other = gathers.find(|s| {
-        Arc::ptr_eq(&s.access, access) && agrees(facts, decls, &uses.bare, mine, &s.extent)
-    })?;
-    let mut subs = access.subs.clone();
-    subs.swap(mine.axis, other.axis);
-    let help = format!("did you mean `{}[{}]`?", access.place, subs.join(", "));
-    let text = |at: usize| access.subs[at].clone();
-    Some(Fix::replace(mine.span, text(other.axis), &help).and(other.at.span, text(mine.axis)))
-}
-
-/// Does an expression read a tensor?
-fn reads(e: &Expr) -> bool {
-    matches!(e.kind, ExprKind::Read(_)) || e.children().into_iter().any(reads)
-}
-
-/// The index moves to the axis of its name in both accesses, if that makes all uses agree.
-pub(super) fn swap_both(
-    facts: &Facts,
-    decls: &[Decl],
-    uses: &[Use],
-    index: IndexId,
-    accesses: [&Arc<Access>; 2],
-) -> Option<Fix> {
-    let mut edits = Vec::new();
-    let mut shown = Vec::new();
-    // Uses with the extents that they would have.
-    let mut moved: Vec<(&Use, &Dim)> = Vec::new();
-    for access in accesses {
-        let mut here = uses.iter().filter(|u| Arc::ptr_eq(&u.access, access));
-        let mine = here.clone().find(|u| u.index == index)?;
-        let named = |u: &&Use| u.extent.to_string().to_lowercase() == *decls[index.at()].name;
-        let other = here.find(|u| u.index != index && named(u))?;
-        let mut subs = access.subs.clone();
-        subs.swap(mine.axis, other.axis);
-        shown.push(format!("`{}[{}]`", access.place, subs.join(", ")));
-        edits.push((mine.span, access.subs[other.axis].clone()));
-        edits.push((other.span, access.subs[mine.axis].clone()));
-        moved.extend([(mine, &other.extent), (other, &mine.extent)]);
-    }
-    let extent = |u: &Use| {
-        let new = moved.iter().find(|(old, _)| std::ptr::eq(*old, u));
-        new.map_or_else(|| u.extent.clone(), |(_, extent)| (*extent).clone())
-    };
-    let agrees = |index: IndexId| {
-        let mut mine = uses.iter().filter(|u| u.index == index && !u.weak);
-        let Some(first) = mine.next().map(extent) else {
-            return true;
-        };
-        mine.all(|u| matches!(facts.equality(&first, &extent(u)), Equality::Equal))
-    };
-    moved.iter().all(|(u, _)| agrees(u.index)).then(|| Fix {
-        help: format!("did you mean {}?", shown.join(" and ")),
-        edits,
-    })
-}
-
-/// Another index in place of one: that which is called like the axis, runs over it, and is not in
-/// the access.
-pub(super) fn other_index(facts: &Facts, decls: &[Decl], uses: &[Use], wrong: &Use) -> Option<Fix> {
-    let name = wrong.extent.as_symbol()?.to_lowercase();
-    let meant = decls.iter().position(|decl| *decl.name == name)?;
-    let mut mine = uses.iter().filter(|u| u.index.at() == meant);
-    let here = |u: &Use| Arc::ptr_eq(&u.access, &wrong.access);
-    let fits = mine.clone().next().is_some()
-        && mine.all(|u| {
-            let equal = facts.equality(&u.extent, &wrong.extent);
-            !here(u) && matches!(equal, Equality::Equal)
-        });
-    let mut subs = wrong.access.subs.clone();
-    subs[wrong.axis] = name.clone();
-    let help = format!(
-        "did you mean `{}[{}]`?",
-        wrong.access.place,
-        subs.join(", ")
-    );
-    // A reduced index may be out of scope here.
-    (fits && !decls[meant].reduced).then(|| Fix::replace(wrong.span, name, &help))
 }
 
 /// `index in extent` on the left or in a reduction.

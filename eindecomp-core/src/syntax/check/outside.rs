@@ -2,14 +2,15 @@
 //! the range that it has and what would keep it inside.
 
 use super::fixes::range;
+use super::groups::{divisor, quotient};
 use super::guards::{self, Guards};
 use super::padding::pad;
 use super::prove::{Equality, Facts};
 use super::ranges::{Walk, index_facts, poly};
 use super::together::{Kind, Outside};
-use super::tree::{Clause, Expr, IndexId, Origin};
-use crate::ein::Dim;
+use super::tree::{Clause, Expr, ExprKind, IndexId, Origin};
 use crate::ein::dim::Atom;
+use crate::ein::{Dim, ScalarFn};
 use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
@@ -102,6 +103,8 @@ impl Walk<'_, '_> {
             })
             .collect();
         let clauses = clauses.and_then(|clauses| self.cx.add_clauses(&clauses));
+        let group = self.group(e, extent);
+        let grouped = group.is_some();
         // One position that is outside whatever the sizes are has no use for padding.
         let hopeless = never && at.as_ref().is_some_and(|at| self.is_free(at));
         let in_part = at.as_ref().and_then(|at| self.in_part(at, extent));
@@ -112,6 +115,7 @@ impl Walk<'_, '_> {
         });
         let guarded = corrected.is_some();
         let padded = whole && !hopeless && !guarded && !self.stores && self.as_declared(&at);
+        let padded = padded && !grouped;
         let inside = at.as_ref().map(|at| inside(facts, text, at, extent));
         let pads = inside
             .filter(|_| padded)
@@ -125,7 +129,7 @@ impl Walk<'_, '_> {
         let kinds = [
             (Kind::Guard, corrected),
             (Kind::Element, last),
-            (Kind::Clause, clauses),
+            (Kind::Clause, group.or(clauses)),
             (Kind::Range, in_part),
         ];
         let fixes = kinds
@@ -136,6 +140,7 @@ impl Walk<'_, '_> {
             .filter(|_| starts_inside && !guarded)
             .and_then(|high| self.shorter(&at?, &(&high - extent)));
         let diag = match shorter {
+            _ if grouped => diag,
             Some(help) => diag.help(help),
             None if !whole => diag.help("read it under an `if` that keeps the member in range"),
             None => match interior {
@@ -171,9 +176,26 @@ impl Walk<'_, '_> {
             return Some(fix);
         }
         let clause = self.cx.add_clause(extent, CmpOp::Ge, &Dim::from(-back))?;
-        let help = format!("{} Then {}", fix.help, clause.help);
-        let edits = [fix.edits, clause.edits].concat();
-        Some(Fix { help, edits })
+        Some(fix.then(clause))
+    }
+
+    /// An index divided such that its quotients are the positions of the axis.
+    fn group(&self, e: &Expr, axis: &Dim) -> Option<Fix> {
+        let ExprKind::Call(ScalarFn::DIV, args) = &e.kind else {
+            return None;
+        };
+        let [whole, by] = &args[..] else { return None };
+        let ExprKind::Index(id) = whole.kind else {
+            return None;
+        };
+        let index = &self.indices[id.at()];
+        let (size, clause) = divisor(self.cx, &index.extent, axis)?;
+        let meant = match poly(by, &self.names) {
+            Some(written) if self.cx.facts.holds(&written, CmpOp::Eq, &size) => None,
+            _ => Some(quotient(&index.name, &size)),
+        };
+        let meant = meant.map(|meant| Fix::replace(e.span, meant, "did you mean {}?"));
+        meant.into_iter().chain(clause).reduce(Fix::then)
     }
 
     /// The index of a position whose extent is not that of the declared result.

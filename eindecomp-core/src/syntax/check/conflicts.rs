@@ -1,0 +1,237 @@
+//! Uses of one index that run over several extents: the error, on the use that is wrong.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::body::BodyCx;
+use super::extents::{Access, Decl, Use, Uses};
+use super::groups::grouped;
+use super::meant::Reading;
+use super::parts::part;
+use super::prove::Equality;
+use super::tree::IndexId;
+use crate::ein::Dim;
+use crate::syntax::ast::CmpOp;
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::token::Span;
+
+/// Where an extent is said.
+struct Place {
+    extent: Dim,
+    span: Span,
+    text: String,
+    access: Option<Arc<Access>>,
+}
+
+impl Place {
+    fn of(u: &Use) -> Place {
+        Place {
+            extent: u.extent.clone(),
+            span: u.span,
+            text: format!("in `{}`", u.access),
+            access: Some(u.access.clone()),
+        }
+    }
+}
+
+/// Reports every index whose bare uses disagree with each other or with its `in`. Returns those
+/// uses with the indices that are meant.
+pub(super) fn settle<'u>(
+    cx: &mut BodyCx<'_>,
+    decls: &[Decl],
+    all: &'u Uses,
+    wanted: &BTreeMap<IndexId, Dim>,
+) -> Cow<'u, [Use]> {
+    let mut bare = Cow::Borrowed(&all.bare[..]);
+    for at in 0..decls.len() {
+        let index = IndexId(at as u16);
+        let declared = decls[at].extent.as_ref().map(|(extent, _)| extent);
+        let uses = bare.iter().filter(|u| u.index == index).map(|u| &u.extent);
+        let mut extents = declared.into_iter().chain(uses);
+        let first = extents.next();
+        if extents.all(|extent| Some(extent) == first) {
+            continue;
+        }
+        let facts = cx.facts.clone();
+        let mut reading = Reading {
+            facts: &facts,
+            decls,
+            all,
+            bare,
+            wanted,
+        };
+        if let Some(place) = reference(&reading, index) {
+            disagreeing(cx, &mut reading, index, &place);
+        }
+        bare = reading.bare;
+    }
+    bare
+}
+
+/// What the uses of an index are held against: its `in`, else a use of the declared result's extent,
+/// of the extent of its name, of the most common extent, else the first.
+fn reference(reading: &Reading<'_, '_>, index: IndexId) -> Option<Place> {
+    let uses = reading.uses(index);
+    if let Some((extent, span)) = &reading.decls[index.at()].extent {
+        return Some(Place {
+            extent: extent.clone(),
+            span: *span,
+            text: format!("by its `in {extent}`"),
+            access: None,
+        });
+    }
+    let extent = |at: usize| &reading.bare[at].extent;
+    let first = *uses.first()?;
+    if uses.iter().all(|at| extent(*at) == extent(first)) {
+        return Some(Place::of(&reading.bare[first]));
+    }
+    let find = |wanted: &dyn Fn(usize) -> bool| uses.iter().copied().find(|at| wanted(*at));
+    let target = |at: usize| {
+        let target = reading.all.target.as_ref();
+        target.is_some_and(|target| Arc::ptr_eq(target, &reading.bare[at].access))
+    };
+    let declared = reading.wanted.get(&index);
+    let same = |at: usize| {
+        (uses.iter())
+            .filter(|o| reading.equal(extent(at), extent(**o)))
+            .count()
+    };
+    let most = uses.iter().map(|at| same(*at)).max()?;
+    let at = find(&target)
+        .or_else(|| find(&|at| declared.is_some_and(|d| reading.equal(d, extent(at)))))
+        .or_else(|| find(&|at| reading.alike(index, extent(at))))
+        .or_else(|| find(&|at| same(at) == most))?;
+    Some(Place::of(&reading.bare[at]))
+}
+
+/// Reports the uses of an index that disagree with `place`; over consts that is an obligation.
+fn disagreeing(cx: &mut BodyCx<'_>, reading: &mut Reading<'_, '_>, index: IndexId, place: &Place) {
+    let name = &reading.decls[index.at()].name;
+    let mut odd = Vec::new();
+    for at in reading.uses(index) {
+        let u = &reading.bare[at];
+        if u.extent == place.extent {
+            continue;
+        }
+        match cx.facts.equality(&place.extent, &u.extent) {
+            Equality::Equal => {}
+            Equality::Unknown
+                if cx
+                    .dims
+                    .only_consts(&cx.facts.normal(&(&place.extent - &u.extent))) =>
+            {
+                let what = format!("index `{name}` is one extent");
+                let text = differ(name, place, &Place::of(u));
+                let diag = Diag::new(Code::ExtentMismatch, u.span, text)
+                    .secondary(place.span, format!("`{name}` is {} here", place.extent))
+                    .help(DIFFERENT);
+                cx.equal(&place.extent, &u.extent, &what, || diag);
+            }
+            Equality::Differ | Equality::Unknown => odd.push(at),
+        }
+    }
+    let Some(&first) = odd.first() else { return };
+    let meant = reading.meant(index, &odd);
+    let wrong = Place::of(&reading.bare[meant.as_ref().map_or(first, |meant| meant.wrong)]);
+    let known = match meant {
+        // What is held against is wrong itself.
+        Some(_) if wrong.span == place.span => Place::of(&reading.bare[first]),
+        _ => Place {
+            text: place.text.clone(),
+            access: place.access.clone(),
+            extent: place.extent.clone(),
+            span: place.span,
+        },
+    };
+    let (a, b) = (&known.extent, &wrong.extent);
+    let answer = cx.facts.equality(a, b);
+    let (code, text) = match answer {
+        Equality::Unknown => (
+            Code::UnprovenExtent,
+            format!(
+                "cannot prove `{a}` == `{b}`: index `{name}` is `{a}` {} but `{b}` {}",
+                known.text, wrong.text
+            ),
+        ),
+        _ => (Code::ExtentMismatch, differ(name, &known, &wrong)),
+    };
+    let diag =
+        Diag::new(code, wrong.span, text).secondary(known.span, format!("`{name}` is {a} here"));
+    let diag = match meant {
+        Some(meant) => diag.fix(reading.take(meant)),
+        None => other_help(cx, reading, (index, &odd), (&known, &wrong), diag),
+    };
+    cx.errors.push(diag);
+}
+
+const DIFFERENT: &str = "use two indices if these are different axes";
+
+fn differ(name: &str, known: &Place, wrong: &Place) -> String {
+    let (a, b) = (&known.extent, &wrong.extent);
+    format!(
+        "index `{name}` is {a} {} but {b} {}",
+        known.text, wrong.text
+    )
+}
+
+/// What to do where no other index is meant.
+fn other_help(
+    cx: &BodyCx<'_>,
+    reading: &Reading<'_, '_>,
+    (index, odd): (IndexId, &[usize]),
+    (known, wrong): (&Place, &Place),
+    diag: Diag,
+) -> Diag {
+    let decl = &reading.decls[index.at()];
+    let (name, a, b) = (&decl.name, &known.extent, &wrong.extent);
+    if let Some(at) = stored(reading.all, known, wrong) {
+        return match cx.offset(at, name) {
+            Some(fix) => diag.fix(fix),
+            None => diag.help(format!(
+                "to store a part, say where: `pos + {name}`, with a parameter `pos: i64`"
+            )),
+        };
+    }
+    if let Some(fix) = only_one(known, wrong) {
+        return diag.fix(fix);
+    }
+    let uses: Vec<&Use> = reading
+        .uses(index)
+        .into_iter()
+        .map(|at| &reading.bare[at])
+        .collect();
+    let group = grouped(cx, decl, a, odd.iter().map(|at| &reading.bare[*at]));
+    if let Some(fix) = group.as_ref().filter(|group| group.exact) {
+        return diag.fix(fix.fix.clone());
+    }
+    let part = part(cx, decl, &uses, reading.wanted.get(&index));
+    if matches!(cx.facts.equality(a, b), Equality::Differ) || part.is_some() {
+        return diag.fixes(part).help(DIFFERENT);
+    }
+    let sizes = a.as_symbol().is_some() && b.as_symbol().is_some();
+    let diag = diag.fixes(group.map(|group| group.fix));
+    match cx.add_clause(a, CmpOp::Eq, b) {
+        Some(fix) if sizes => diag.fix(fix).help("or use one dim for both"),
+        Some(fix) => diag.fix(fix),
+        None if sizes => diag.help("use one dim for both"),
+        None => diag.help(DIFFERENT),
+    }
+}
+
+/// 0 in place of an index that reads an axis of 1, which does not broadcast.
+fn only_one(known: &Place, wrong: &Place) -> Option<Fix> {
+    let one = [wrong, known]
+        .into_iter()
+        .find(|p| p.extent.as_const() == Some(1))?;
+    let access = one.access.as_ref()?;
+    let help = format!("an axis of 1 does not broadcast: {{}} in `{access}`");
+    Some(Fix::replace(one.span, "0", &help))
+}
+
+/// Where an index stands in the target of a store, if that is one of two places that disagree.
+fn stored(uses: &Uses, known: &Place, wrong: &Place) -> Option<Span> {
+    let target = uses.target.as_ref()?;
+    let is = |p: &&&Place| p.access.as_ref().is_some_and(|a| Arc::ptr_eq(target, a));
+    [wrong, known].iter().find(is).map(|place| place.span)
+}

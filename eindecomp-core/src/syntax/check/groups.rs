@@ -1,0 +1,70 @@
+//! Heads in groups: `H` of them read an axis of `K`, each the element of its group.
+
+use super::body::BodyCx;
+use super::extents::{Decl, Use};
+use crate::ein::Dim;
+use crate::syntax::ast::CmpOp;
+use crate::syntax::diag::Fix;
+
+/// `index / divisor` in place of an index.
+pub(super) struct Grouped {
+    pub(super) fix: Fix,
+    /// The groups are known to be of one size.
+    pub(super) exact: bool,
+}
+
+/// What the members of `whole` are divided by to give their group, one of `groups`; with the clause
+/// that says so where it is not known that they are as large as each other.
+pub(super) fn divisor(cx: &BodyCx<'_>, whole: &Dim, groups: &Dim) -> Option<(Dim, Option<Fix>)> {
+    let zero = Dim::from(0);
+    let remainder = cx.facts.normal(&whole.rem(groups));
+    let clause = match cx.facts.holds(&remainder, CmpOp::Eq, &zero) {
+        true => None,
+        // A size that is a sum is hardly one of groups.
+        false if whole.terms().count() > 1 => return None,
+        false => Some(cx.add_clause(&remainder, CmpOp::Eq, &zero)?),
+    };
+    Some((cx.facts.normal(&whole.floor_div(groups)), clause))
+}
+
+/// An index divided by the size of its group.
+pub(super) fn quotient(index: &str, size: &Dim) -> String {
+    match size.as_symbol().is_some() || size.as_const().is_some() {
+        true => format!("{index} / {size}"),
+        false => format!("{index} / ({size})"),
+    }
+}
+
+/// The element of the group in place of an index over `whole`, in accesses of axes that are shorter:
+/// for one that is no sum's, among others.
+pub(super) fn grouped<'u>(
+    cx: &BodyCx<'_>,
+    decl: &Decl,
+    whole: &Dim,
+    odd: impl Iterator<Item = &'u Use>,
+) -> Option<Grouped> {
+    let odd: Vec<&Use> = odd.collect();
+    let groups = &odd.first()?.extent;
+    let fits = |u: &&Use| {
+        u.extent == *groups && u.access.subs.len() > 2 && u.axis + 1 < u.access.subs.len()
+    };
+    if decl.reduced || groups.as_const() == Some(1) || !odd.iter().all(fits) {
+        return None;
+    }
+    let (size, clause) = divisor(cx, whole, groups)?;
+    let text = quotient(&decl.name, &size);
+    let shown: Vec<String> = (odd.iter())
+        .map(|u| {
+            let mut subs = u.access.subs.clone();
+            subs[u.axis] = text.clone();
+            format!("`{}[{}]`", u.access.place, subs.join(", "))
+        })
+        .collect();
+    let fix = Fix {
+        help: format!("did you mean {}?", shown.join(" and ")),
+        edits: odd.iter().map(|u| (u.span, text.clone())).collect(),
+    };
+    let exact = clause.is_none();
+    let fix = clause.into_iter().fold(fix, Fix::then);
+    Some(Grouped { fix, exact })
+}

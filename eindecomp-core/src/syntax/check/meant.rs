@@ -1,0 +1,302 @@
+//! Which index is meant where the uses of one disagree: the least change of one access with which
+//! every index that it touches runs over one extent.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::extents::{Access, Decl, Use, Uses};
+use super::ops::indices_in;
+use super::prove::{Equality, Facts};
+use super::tree::{Expr, ExprKind, IndexId};
+use crate::ein::Dim;
+use crate::syntax::diag::Fix;
+
+/// Another index or, of a gather's axis, another extent for uses by number.
+type Changes = Vec<(usize, IndexId)>;
+
+/// What a statement says of its indices.
+pub(super) struct Reading<'s, 'u> {
+    pub(super) facts: &'s Facts,
+    pub(super) decls: &'s [Decl],
+    pub(super) all: &'s Uses,
+    /// The bare uses, with the indices that are meant as far as that is told.
+    pub(super) bare: Cow<'u, [Use]>,
+    /// The extents of left indices where the result is declared.
+    pub(super) wanted: &'s BTreeMap<IndexId, Dim>,
+}
+
+/// What is meant, by the number of the use that is wrong.
+pub(super) struct Meant {
+    pub(super) wrong: usize,
+    pub(super) fix: Fix,
+    change: Change,
+}
+
+enum Change {
+    Indices(Changes),
+    /// The use reads the axis of this extent.
+    Axis(Dim),
+}
+
+impl Reading<'_, '_> {
+    /// The uses of an index that give its extent, by number: those under conditions only where
+    /// there are no others.
+    pub(super) fn uses(&self, index: IndexId) -> Vec<usize> {
+        let mine = (0..self.bare.len()).filter(|&at| self.bare[at].index == index);
+        let mine: Vec<usize> = mine.collect();
+        let only_weak = self.decls[index.at()].extent.is_none();
+        let only_weak = only_weak && mine.iter().all(|&at| self.bare[at].weak);
+        let counts = |at: &usize| only_weak || !self.bare[*at].weak;
+        mine.into_iter().filter(counts).collect()
+    }
+
+    /// The extent of an index that its uses do not give.
+    pub(super) fn declared(&self, index: IndexId) -> Option<&Dim> {
+        let range = self.decls[index.at()].extent.as_ref();
+        range
+            .map(|(extent, _)| extent)
+            .or_else(|| self.wanted.get(&index))
+    }
+
+    /// Is an index called like an extent?
+    pub(super) fn alike(&self, index: IndexId, extent: &Dim) -> bool {
+        extent.to_string().to_lowercase() == *self.decls[index.at()].name
+    }
+
+    pub(super) fn equal(&self, a: &Dim, b: &Dim) -> bool {
+        a == b || matches!(self.facts.equality(a, b), Equality::Equal)
+    }
+
+    /// What is meant where the uses of an index disagree; of accesses that could be meant otherwise,
+    /// one of the uses `odd` first.
+    pub(super) fn meant(&self, index: IndexId, odd: &[usize]) -> Option<Meant> {
+        let uses = self.uses(index);
+        let rest = uses.iter().filter(|at| !odd.contains(at));
+        let order: Vec<usize> = odd.iter().rev().chain(rest.rev()).copied().collect();
+        let mut best: Option<((usize, bool, usize), Meant)> = None;
+        for &wrong in &order {
+            for changes in self.candidates(wrong) {
+                let Some(gain) = self.gain(&changes) else {
+                    continue;
+                };
+                let score = (gain, is_swap(&self.bare, &changes), 9 - changes.len());
+                if best.as_ref().is_none_or(|(other, _)| *other < score) {
+                    let fix = self.renamed(&changes);
+                    let change = Change::Indices(changes);
+                    best = Some((score, Meant { wrong, fix, change }));
+                }
+            }
+        }
+        best.map(|(_, meant)| meant)
+            .or_else(|| order.iter().find_map(|&wrong| self.gather(wrong)))
+            .or_else(|| self.both(index, &order))
+    }
+
+    /// A left index that nothing mentions in place of one of the uses of another, the last that
+    /// leaves all as it should be.
+    pub(super) fn left_out(&self, index: IndexId) -> Option<Fix> {
+        self.declared(index)?;
+        let mut last = (0..self.bare.len()).rev().map(|at| vec![(at, index)]);
+        let changes = last.find(|changes| {
+            let u = &self.bare[changes[0].0];
+            u.access.visible.contains(&index)
+                && !self.stands_in(index, &u.access, &[])
+                && [index, u.index]
+                    .iter()
+                    .all(|index| self.settled(*index, changes))
+        })?;
+        Some(self.renamed(&changes))
+    }
+
+    /// From here on it is as it is meant.
+    pub(super) fn take(&mut self, meant: Meant) -> Fix {
+        match meant.change {
+            Change::Indices(changes) => {
+                for (at, index) in changes {
+                    self.bare.to_mut()[at].index = index;
+                }
+            }
+            Change::Axis(extent) => self.bare.to_mut()[meant.wrong].extent = extent,
+        }
+        meant.fix
+    }
+
+    /// Other indices for a use, and for one more of its access, that agree with the other accesses.
+    fn candidates(&self, wrong: usize) -> Vec<Changes> {
+        let access = &self.bare[wrong].access;
+        let here: Vec<usize> = (0..self.bare.len())
+            .filter(|&at| Arc::ptr_eq(&self.bare[at].access, access))
+            .collect();
+        let fitting = |at: usize| -> Vec<IndexId> {
+            let visible = access.visible.iter().copied();
+            let other = visible.filter(|index| *index != self.bare[at].index);
+            other.filter(|index| self.fits(*index, at)).collect()
+        };
+        let mut out = Vec::new();
+        for index in fitting(wrong) {
+            if !self.stands_in(index, access, &[wrong]) {
+                out.push(vec![(wrong, index)]);
+            }
+            for &second in here.iter().filter(|&&at| at != wrong) {
+                let places = [wrong, second];
+                for other in fitting(second) {
+                    let distinct = other != index
+                        && !self.stands_in(index, access, &places)
+                        && !self.stands_in(other, access, &places);
+                    if distinct {
+                        out.push(vec![(wrong, index), (second, other)]);
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// Does an index run over the extent of a use in all that stands elsewhere?
+    fn fits(&self, index: IndexId, at: usize) -> bool {
+        let Use { extent, access, .. } = &self.bare[at];
+        let elsewhere = |u: &&Use| !Arc::ptr_eq(&u.access, access);
+        let uses = self.uses(index).into_iter().map(|at| &self.bare[at]);
+        let mut extents = uses.filter(elsewhere).map(|u| &u.extent);
+        let declared = self.declared(index);
+        declared.is_none_or(|declared| self.equal(declared, extent))
+            && extents.all(|other| self.equal(other, extent))
+    }
+
+    /// Does an index stand in an access, other than in these places?
+    fn stands_in(&self, index: IndexId, access: &Arc<Access>, besides: &[usize]) -> bool {
+        let here = |other: &Arc<Access>| Arc::ptr_eq(other, access);
+        let mut bare = self.bare.iter().enumerate();
+        bare.any(|(at, u)| u.index == index && here(&u.access) && !besides.contains(&at))
+            || (self.all.merged.iter()).any(|m| here(&m.access) && m.members.contains(&index))
+            || (self.all.shifted.iter()).any(|s| here(&s.access) && in_position(&s.at, index))
+    }
+
+    /// How many more indices are called like their axes with changes of one access, if all that
+    /// they touch agree and keep an extent then, and no fewer are called so.
+    fn gain(&self, changes: &Changes) -> Option<usize> {
+        let old = changes.iter().map(|(at, _)| self.bare[*at].index);
+        let touched: Vec<IndexId> = old.chain(changes.iter().map(|(_, index)| *index)).collect();
+        touched
+            .iter()
+            .all(|index| self.settled(*index, changes))
+            .then_some(())?;
+        let like = |at: usize, index| usize::from(self.alike(index, &self.bare[at].extent));
+        let before: usize = changes
+            .iter()
+            .map(|(at, _)| like(*at, self.bare[*at].index))
+            .sum();
+        let after: usize = changes.iter().map(|(at, index)| like(*at, *index)).sum();
+        after.checked_sub(before)
+    }
+
+    /// Has an index one extent with the changes made?
+    fn settled(&self, index: IndexId, changes: &Changes) -> bool {
+        let now = |at: usize| {
+            let change = changes.iter().find(|(other, _)| *other == at);
+            change.map_or(self.bare[at].index, |(_, index)| *index)
+        };
+        let mine = (0..self.bare.len()).filter(|&at| now(at) == index);
+        let mine: Vec<&Use> = mine.map(|at| &self.bare[at]).collect();
+        let merged = || self.all.merged.iter().any(|m| m.members.contains(&index));
+        let ranged = self.decls[index.at()].extent.is_some();
+        if mine.is_empty() && !ranged && !merged() {
+            return false;
+        }
+        let strong = mine.iter().filter(|u| !u.weak).map(|u| &u.extent);
+        let mut extents = self.declared(index).into_iter().chain(strong);
+        let Some(first) = extents.next() else {
+            return true;
+        };
+        extents.all(|extent| self.equal(first, extent))
+    }
+
+    /// The changes as one of the program; they may be in several accesses.
+    fn renamed(&self, changes: &Changes) -> Fix {
+        let (mut shown, mut edits): (Vec<(Arc<Access>, Vec<String>)>, _) = (Vec::new(), Vec::new());
+        for (at, index) in changes {
+            let (u, name) = (&self.bare[*at], &self.decls[index.at()].name);
+            let place = shown
+                .iter()
+                .position(|(access, _)| Arc::ptr_eq(access, &u.access));
+            let place = place.unwrap_or_else(|| {
+                shown.push((u.access.clone(), u.access.subs.clone()));
+                shown.len() - 1
+            });
+            shown[place].1[u.axis] = name.to_string();
+            edits.push((u.span, name.to_string()));
+        }
+        let shown: Vec<String> = (shown.iter())
+            .map(|(access, subs)| format!("`{}[{}]`", access.place, subs.join(", ")))
+            .collect();
+        let help = format!("did you mean {}?", shown.join(" and "));
+        Fix { help, edits }
+    }
+
+    /// The index and a gather of its access change places.
+    fn gather(&self, wrong: usize) -> Option<Meant> {
+        let u = &self.bare[wrong];
+        let gathers = self.all.shifted.iter().filter(|s| reads(&s.at));
+        let mut gathers = gathers.filter(|s| Arc::ptr_eq(&s.access, &u.access));
+        let mut moved = self.bare.to_vec();
+        let other = gathers.find(|s| {
+            moved[wrong].extent = s.extent.clone();
+            let moved = Reading {
+                bare: Cow::Borrowed(&moved),
+                ..*self
+            };
+            moved.settled(u.index, &Vec::new())
+        })?;
+        let mut subs = u.access.subs.clone();
+        subs.swap(u.axis, other.axis);
+        let help = format!("did you mean `{}[{}]`?", u.access.place, subs.join(", "));
+        let text = |at: usize| u.access.subs[at].clone();
+        let fix = Fix::replace(u.span, text(other.axis), &help).and(other.at.span, text(u.axis));
+        let change = Change::Axis(other.extent.clone());
+        Some(Meant { wrong, fix, change })
+    }
+
+    /// The index moves to the axis of its name in two accesses.
+    fn both(&self, index: IndexId, order: &[usize]) -> Option<Meant> {
+        let moved = |wrong: usize| {
+            let u = &self.bare[wrong];
+            let mut here = (0..self.bare.len()).filter(|&at| {
+                let other = &self.bare[at];
+                Arc::ptr_eq(&other.access, &u.access) && other.index != index
+            });
+            let other = here.find(|&at| self.alike(index, &self.bare[at].extent))?;
+            Some([(wrong, self.bare[other].index), (other, index)])
+        };
+        for (nth, &wrong) in order.iter().enumerate() {
+            for &second in &order[nth + 1..] {
+                let one = Arc::ptr_eq(&self.bare[wrong].access, &self.bare[second].access);
+                let changes = moved(wrong).zip(moved(second)).filter(|_| !one);
+                let Some((a, b)) = changes else { continue };
+                let changes = [b, a].concat();
+                if self.gain(&changes).is_some() {
+                    let fix = self.renamed(&changes);
+                    let change = Change::Indices(changes);
+                    return Some(Meant { wrong, fix, change });
+                }
+            }
+        }
+        None
+    }
+}
+
+/// Do two indices of an access change places?
+fn is_swap(bare: &[Use], changes: &Changes) -> bool {
+    matches!(changes[..], [(a, x), (b, y)] if bare[a].index == y && bare[b].index == x)
+}
+
+fn in_position(e: &Expr, index: IndexId) -> bool {
+    let mut indices = Vec::new();
+    indices_in(e, &mut indices);
+    indices.contains(&index)
+}
+
+/// Does an expression read a tensor?
+fn reads(e: &Expr) -> bool {
+    matches!(e.kind, ExprKind::Read(_)) || e.children().into_iter().any(reads)
+}
