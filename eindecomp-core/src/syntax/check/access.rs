@@ -319,6 +319,9 @@ impl StmtCx<'_, '_> {
         if let Some(fix) = flattened(place, subs, axes.len()) {
             return diag.fix(fix);
         }
+        if let Some(help) = of_any_rank(place, &names, axes).filter(|_| self.cx.is_ranked()) {
+            return diag.help(help);
+        }
         if subs.len() + 1 == axes.len() {
             // The axis to leave out so that most indices stand on an axis of their own name.
             let score = |gap: usize| {
@@ -445,6 +448,24 @@ fn flattened(place: &ast::Place, subs: &[ast::Sub], rank: usize) -> Option<Fix> 
         .filter(|sub| matches!(sub, ast::Sub::Merged(..)));
     let edits: Vec<(Span, String)> = merged.map(|sub| (sub.span(), text(sub))).collect();
     (!edits.is_empty()).then_some(Fix { help, edits })
+}
+
+/// `..l` in place of an `l` that stands for all axes of a `..L`, of which an instance has some.
+fn of_any_rank(place: &ast::Place, names: &[String], axes: &[Dim]) -> Option<String> {
+    let of = |name: &str| {
+        let first = format!("{name}0");
+        axes.iter()
+            .any(|axis| axis.to_string().to_lowercase() == first)
+    };
+    let name = names.iter().find(|name| of(name))?;
+    let shown = names.iter().map(|other| match other == name {
+        true => format!("..{name}"),
+        false => other.clone(),
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "any number of axes is `..{name}`, here and where it is bound: `{place}[{shown}]`"
+    ))
 }
 
 fn bare_name(e: &ast::Expr) -> Option<&ast::Ident> {

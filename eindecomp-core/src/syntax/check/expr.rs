@@ -121,9 +121,18 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             None => None,
             Some(dim) => Some((self.cx.dims.dim(dim, &mut self.cx.errors)?, dim.span)),
         };
-        if self.cx.dims.dims.contains(&name.name) {
-            let text = format!("`{name}` is a dim or loop variable here");
-            let diag = Diag::new(Code::Duplicate, name.span, text);
+        let known = self.cx.dims.dims.contains(&name.name);
+        if known || name.as_str().starts_with(char::is_uppercase) {
+            let diag = match known {
+                true => {
+                    let text = format!("`{name}` is a dim or loop variable here");
+                    Diag::new(Code::Duplicate, name.span, text)
+                }
+                false => {
+                    let text = format!("`{name}` is upper case, as dims are");
+                    Diag::new(Code::ReservedName, name.span, text)
+                }
+            };
             let taken = |name: &str| self.visible_index(name).is_some();
             self.report(match self.cx.in_lower_case(name, &taken) {
                 Some(fix) => diag.fix(fix),

@@ -2,8 +2,8 @@
 //!
 //! The instance of `f` for `k` axes and dtype bf16 is called `f/k/bf16`, in the order of the
 //! generics; its dims `L` and indices `l` become `L0`, `L1`, … and `l0`, `l1`, …. Where such a
-//! block is declared it is checked for one axis and every dtype; other instances are made when a
-//! call needs them.
+//! block is declared it is checked for one axis and every dtype, and then for two axes; other
+//! instances are made when a call needs them.
 
 mod expand;
 mod made;
@@ -135,6 +135,16 @@ pub(super) fn declared(block: &Block) -> Vec<Vec<Choice>> {
         return (0..4).map(like).collect();
     }
     product(block, &|_| vec![Choice::Rank(1)])
+}
+
+/// Two axes for each `..L`, and any of the dtypes: what one axis does not show to be wrong.
+pub(super) fn longer(block: &Block) -> Option<Vec<Choice>> {
+    let ranked = variables(block).any(|g| matches!(g, Generic::Rest(_)));
+    let choices = variables(block).map(|g| match g {
+        Generic::Dtype(_, class) => Choice::Dtype(class.dtypes()[0]),
+        _ => Choice::Rank(2),
+    });
+    ranked.then(|| choices.collect())
 }
 
 /// The choices that the name of an instance says, if they are this block's.

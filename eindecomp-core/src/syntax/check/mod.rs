@@ -4,10 +4,10 @@
 //! variable it would have defined is poisoned.
 //!
 //! * `instance`: a block with `dim ..L` or `T: Float` as one block per rank and dtype;
-//! * `dims`: extents as polynomials; `types`: structs, signatures; `scalars`: scalar functions;
+//! * `dims`: extents as polynomials; `types`: structs, signatures; `roles`: of parameters; `scalars`: scalar functions;
 //! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
 //! * `kernels`: `extern fn`;
-//! * `body`: the variables of a block; `stmts`: its statements; `stores`: those into state;
+//! * `body`: the variables of a block; `stmts`: its statements; `pins`: of their plans; `stores`: those into state;
 //!   `results`: what it returns;
 //! * `calls`: blocks calling blocks; `arguments`: what they are called with;
 //!   `hoisted`: what needs a statement of its own;
@@ -45,10 +45,12 @@ mod others;
 mod outside;
 mod padding;
 mod parts;
+mod pins;
 mod prove;
 mod ranges;
 mod reduce;
 mod results;
+mod roles;
 mod scalars;
 mod stmts;
 mod stores;
@@ -124,7 +126,16 @@ pub fn check_with(program: &Program, others: &Others) -> Checked {
                 for choices in instance::declared(block) {
                     items.instance(block, &choices);
                 }
-                made.ready(block.head.name.as_str());
+                let name = block.head.name.as_str();
+                made.ready(name);
+                if let Some(choices) = instance::longer(block)
+                    && made.errors(name).is_empty()
+                {
+                    let trial = made.trial();
+                    let items = body::Items::of(program, declared, &checked, &trial);
+                    items.instance(block, &choices);
+                    checked.errors.extend(trial.errors(name));
+                }
             }
             checked.errors.extend(undetermined);
             continue;

@@ -17,9 +17,7 @@ use super::tree::{
 use super::types::extent;
 use super::{extents, ranges, unbound};
 use crate::ein::{DType, Dim};
-use crate::syntax::ast::{
-    self, AttrKind, CmpOp, ForRange, Ident, LeftIndex, Pattern, RType, StmtKind,
-};
+use crate::syntax::ast::{self, CmpOp, ForRange, Ident, LeftIndex, Pattern, RType, StmtKind};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
 
@@ -331,44 +329,6 @@ impl<'a> BodyCx<'a> {
         }
     }
 
-    /// What `#[whole]` and `#[split]` say.
-    pub(super) fn pinned(
-        &mut self,
-        attrs: &[ast::Attr],
-        indices: &[Index],
-    ) -> (bool, Vec<(Arc<str>, u64)>) {
-        let (mut whole, mut split) = (false, Vec::new());
-        for attr in attrs {
-            match &attr.kind {
-                AttrKind::Whole => whole = true,
-                AttrKind::Split(parts) => self.pins(parts, indices, &mut split),
-                _ => {}
-            }
-        }
-        (whole, split)
-    }
-
-    fn pins(
-        &mut self,
-        parts: &[(Ident, u64)],
-        indices: &[Index],
-        split: &mut Vec<(Arc<str>, u64)>,
-    ) {
-        for (index, n) in parts {
-            if indices.iter().any(|i| i.name == index.name) {
-                split.push((index.name.clone(), *n));
-            } else {
-                let text = format!("the statement has no index `{index}`");
-                let diag = Diag::new(Code::Attribute, index.span, text);
-                let names: Vec<&str> = indices.iter().map(|i| &*i.name).collect();
-                self.errors.push(match &names[..] {
-                    [only] => diag.fix(Fix::replace(index.span, *only, "did you mean {}?")),
-                    _ => diag.help(format!("its indices are `{}`", names.join("`, `"))),
-                });
-            }
-        }
-    }
-
     /// The dtypes of an annotated statement, one per name.
     fn statement_dtypes(&mut self, ty: &RType, pat: &Pattern) -> Option<Vec<Option<DType>>> {
         let dtype = |ty: &ast::Type| match &ty.kind {
@@ -520,15 +480,33 @@ impl<'a> BodyCx<'a> {
                 .push(diag.help("recurrences of symbolic length are outside the language"));
             None
         });
-        let [Some(low), Some(high)] = bounds else {
+        let [Some(first), Some(last)] = bounds else {
             return None;
         };
+        let place = low.span.join(high.span);
+        let (low, high) = (first, last);
+        if self.dims.dims.contains(&var.name) {
+            let text = format!("`{var}` is a dim or loop variable here");
+            let diag = Diag::new(Code::Duplicate, var.span, text);
+            self.errors
+                .push(diag.help("each loop has a variable of its own"));
+            return None;
+        }
         // Symbols are at least 0.
         if !self.facts.nonneg(&low) {
             let text = format!("a `for` starts at 0 or above, not at `{low}`");
             let diag = Diag::new(Code::Loop, var.span, text);
             self.errors
                 .push(diag.help("start at 0, and subtract where the number is used"));
+            return None;
+        }
+        if let (Some(from), Some(to)) = (low.as_const(), high.as_const())
+            && from > to
+        {
+            let message = format!("a `for` runs upwards, but `{from}..{to}` has nothing in it");
+            let diag = Diag::new(Code::Loop, place, message);
+            let upwards = Fix::replace(place, format!("{to}..{from}"), "did you mean {}?");
+            self.errors.push(diag.fix(upwards));
             return None;
         }
         let symbol = var.name.clone();

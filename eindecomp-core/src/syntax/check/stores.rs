@@ -47,6 +47,12 @@ impl BodyCx<'_> {
             self.errors.extend(diag);
             return None;
         }
+        // Reported with the signature.
+        if (self.type_of(target)).is_some_and(|state| state.axes.is_empty()) {
+            let var = self.lookup(root.as_str())?;
+            self.vars[var.at()].used = true;
+            return None;
+        }
         for sub in subs.iter().filter(|sub| walk::name(sub).is_none()) {
             if let Some(diag) = self.long_offset(sub, value) {
                 self.errors.push(diag);

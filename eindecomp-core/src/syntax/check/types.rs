@@ -9,9 +9,9 @@ use super::instance::is_generic;
 use super::mentions;
 use super::others::Others;
 use super::prove::Facts;
+use super::roles::role;
 use super::tree::{
-    Block, Checked, Clause, Field, Origin, Param, ParamRole, ResultVar, Struct, StructType,
-    TensorType, Type,
+    Block, Checked, Clause, Field, Origin, Param, ResultVar, Struct, StructType, TensorType, Type,
 };
 use crate::ein::{Agg, DType, Dim};
 use crate::syntax::ast::{self, AttrKind, ClauseKind, CmpOp, Generic, Ident, Item};
@@ -422,7 +422,7 @@ pub(super) fn signature(
     for param in &block.params {
         names.add(&param.name, "parameter", errors);
         let ty = resolve(&param.ty, &mut scope, declared, errors);
-        if let Some((ty, role)) = ty.zip(role(param, errors)) {
+        if let Some((ty, role)) = ty.zip(role(param, block, &declared.structs, errors)) {
             extents(&ty, param.ty.span, &mut scope, &facts, errors);
             let (name, file_name) = (param.name.clone(), file_name(&param.attrs, &ty, errors));
             let dim_spans = dim_spans(&param.ty);
@@ -547,34 +547,4 @@ pub(super) fn extent(
             span,
         });
     }
-}
-
-fn role(param: &ast::Param, errors: &mut Vec<Diag>) -> Option<ParamRole> {
-    let mut role = ParamRole::Data;
-    for attr in &param.attrs {
-        let next = match attr.kind {
-            AttrKind::Weight => ParamRole::Weight,
-            AttrKind::Host => ParamRole::Host,
-            AttrKind::State => ParamRole::State,
-            _ => continue,
-        };
-        if role != ParamRole::Data {
-            let text = "a parameter is one of `#[weight]`, `#[state]`, `#[host]`";
-            let diag = Diag::new(Code::Attribute, attr.span, text);
-            errors.push(diag.fix(Fix::replace(attr.span, "", "leave this one out")));
-        }
-        role = next;
-    }
-    let rank0 = matches!(&param.ty.kind, ast::TypeKind::Tensor { axes, .. }
-        if axes.as_ref().is_none_or(|a| a.is_empty()));
-    if role == ParamRole::Host && !rank0 {
-        let text = "a `#[host]` parameter is a number: it has no axes";
-        let mut attrs = param.attrs.iter();
-        let host = attrs.find(|attr| attr.kind == AttrKind::Host);
-        let help = "leave out the `#[host]`: what has axes comes in at each run";
-        let fix = host.map(|attr| Fix::replace(attr.span, "", help));
-        errors.push(Diag::new(Code::Attribute, param.ty.span, text).fixes(fix));
-        return None;
-    }
-    Some(role)
 }

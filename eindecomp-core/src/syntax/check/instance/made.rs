@@ -59,6 +59,21 @@ impl Instances {
         self.ready.borrow_mut().insert(name.into());
     }
 
+    /// None yet, with the same blocks ready.
+    pub(in crate::syntax::check) fn trial(&self) -> Instances {
+        Instances {
+            ready: RefCell::new(self.ready.borrow().clone()),
+            ..Instances::default()
+        }
+    }
+
+    /// The errors of a block's instances.
+    pub(in crate::syntax::check) fn errors(&self, block: &str) -> Vec<Diag> {
+        let made = self.made.borrow();
+        let mine = made.iter().filter(|(name, _)| base(name) == block);
+        mine.flat_map(|(_, made)| made.errors.clone()).collect()
+    }
+
     fn known(&self, name: &str) -> Option<Option<Block>> {
         let made = self.made.borrow();
         let found = made.iter().find(|(n, _)| **n == *name);
