@@ -74,6 +74,16 @@ impl Path {
     }
 }
 
+impl From<Ident> for Path {
+    fn from(name: Ident) -> Path {
+        Path {
+            global: false,
+            span: name.span,
+            segments: vec![name],
+        }
+    }
+}
+
 impl fmt::Display for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, segment) in self.segments.iter().enumerate() {

@@ -290,10 +290,12 @@ mod tests {
 
     #[test]
     fn delimiters_are_balanced() {
+        check("(a]", "( a ) !expected `)`, found `]`");
         check(
-            "(a]",
-            "( a ) !unexpected closing `]` !this `(` is never closed",
+            "{a]",
+            "{ a } !unexpected closing `]` !this `{` is never closed",
         );
+        check("([a)]", "( [ a ] ) !this `[` is never closed");
         check("[(a]", "[ ( a ) ] !this `(` is never closed");
         check("}", "!unexpected closing `}`");
     }

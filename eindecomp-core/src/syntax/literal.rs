@@ -50,13 +50,34 @@ fn suffixed(text: &str) -> String {
     format!("the literal `{text}` is malformed; a dtype comes from context or `as`, not a suffix")
 }
 
+/// What other languages have behind numbers, and whether it makes a float.
+const SUFFIXES: [(&str, bool); 14] = [
+    ("f", true),
+    ("F", true),
+    ("d", true),
+    ("h", true),
+    ("usize", false),
+    ("isize", false),
+    ("i8", false),
+    ("i16", false),
+    ("u16", false),
+    ("u64", false),
+    ("u", false),
+    ("L", false),
+    ("l", false),
+    ("UL", false),
+];
+
 /// A number without the dtype behind it: `2f32` → `2.0`.
 pub fn without_suffix(text: &str) -> Option<String> {
-    let suffixes = DType::ALL.into_iter().filter(|d| text.ends_with(d.name()));
-    let dtype = suffixes.max_by_key(|d| d.name().len())?;
-    let bare = text.strip_suffix(dtype.name())?.trim_end_matches('_');
+    let dtypes = DType::ALL.into_iter().map(|d| (d.name(), d.is_float()));
+    let suffixes = dtypes
+        .chain(SUFFIXES)
+        .filter(|(suffix, _)| text.ends_with(suffix));
+    let (suffix, is_float) = suffixes.max_by_key(|(suffix, _)| suffix.len())?;
+    let bare = text.strip_suffix(suffix)?.trim_end_matches('_');
     match number(bare).ok()? {
-        Lit::Int(_) if dtype.is_float() => Some(format!("{bare}.0")),
+        Lit::Int(_) if is_float => Some(format!("{bare}.0")),
         _ => Some(bare.to_owned()),
     }
 }

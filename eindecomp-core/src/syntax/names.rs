@@ -35,6 +35,10 @@ const ALIASES: &[(&str, &str)] = &[
     ("add", "sum"),
     ("norm", "sum"),
     ("lse", "logsumexp"),
+    ("Σ", "sum"),
+    ("Sum", "sum"),
+    ("Π", "prod"),
+    ("Prod", "prod"),
     ("softmax", "softmax_sum"),
     ("attention", "softmax_sum"),
     ("swish", "silu"),
@@ -123,6 +127,11 @@ const WRITTEN_OUT: &[(&[&str], &str)] = &[
 /// Has another library a function of this name, which is written out here?
 pub(in crate::syntax) fn is_known_elsewhere(name: &str) -> bool {
     WRITTEN_OUT.iter().any(|(names, _)| names.contains(&name))
+}
+
+/// Is it what other libraries call a product of matrices?
+pub(in crate::syntax) fn is_product(name: &str) -> bool {
+    matches!(name, "matmul" | "mm" | "bmm" | "dot")
 }
 
 /// What to write where there is no function like `name`.
@@ -252,7 +261,8 @@ pub(in crate::syntax) fn is_alias(name: &str) -> bool {
     alias(name).is_some()
 }
 
-fn alias(name: &str) -> Option<&'static str> {
+/// What other libraries call one of our functions or aggregations.
+pub(in crate::syntax) fn alias(name: &str) -> Option<&'static str> {
     ALIASES
         .iter()
         .find(|(other, _)| *other == name)

@@ -6,8 +6,11 @@
 //! [`MAX_OPERATORS`], so that neither this parser nor any later walk over the tree can exhaust the
 //! stack.
 
+mod applied;
+mod brackets;
 mod cursor;
 mod expr;
+mod foreign;
 mod item;
 mod slips;
 mod stmt;
@@ -17,7 +20,7 @@ mod whole;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::ast::{Item, Program};
+use super::ast::{Clause, Item, Program};
 use super::diag::{Code, Diag};
 use super::lex::lex_at;
 use super::token::{Span, Tok, TokenBuffer};
@@ -44,8 +47,13 @@ pub fn parse(tokens: TokenBuffer) -> (Program, Vec<Diag>) {
         loops: 0,
         shapes: BTreeMap::new(),
         left: None,
+        lets: Vec::new(),
         stmt: Span::default(),
         bare_else: false,
+        compares: false,
+        clauses: Vec::new(),
+        block: 0,
+        keywords: Vec::new(),
     };
     let program = parser.program();
     let mut diags = parser.diags;
@@ -61,14 +69,16 @@ pub fn parse_text(source: &str) -> (Program, Vec<Diag>) {
 /// [`parse_text`], every span shifted by `base`.
 pub fn parse_text_at(source: &str, base: u32) -> (Program, Vec<Diag>) {
     let (tokens, mut diags) = lex_at(source, base);
+    let broken = tokens.broken();
+    if let ([_], 0, Some(_)) = (&diags[..], base, broken) {
+        let with_fix = |diag| brackets::with_fix(diag, source, &tokens);
+        diags = diags.into_iter().map(with_fix).collect();
+    }
     let (program, more) = parse(tokens);
     // What follows a bracket that is never closed was not meant to be inside.
-    let open = diags.iter().map(|diag| diag.primary).min();
-    let follows = |diag: &Diag| diag.code == Code::Syntax && Some(diag.primary) > open;
-    diags.extend(
-        more.into_iter()
-            .filter(|diag| open.is_none() || !follows(diag)),
-    );
+    let follows = |diag: &Diag| diag.code == Code::Syntax && Some(diag.primary) > broken;
+    let more = more.into_iter();
+    diags.extend(more.filter(|diag| broken.is_none() || !follows(diag)));
     diags.sort_by_key(|diag| diag.primary);
     (program, diags)
 }
@@ -92,16 +102,30 @@ struct Parser {
     shapes: BTreeMap<Arc<str>, Vec<String>>,
     /// The left side of the `let` that is being read.
     left: Option<whole::Left>,
+    /// What the block's `let`s have defined so far.
+    lets: Vec<Arc<str>>,
     /// Where the statement begins that is being read.
     stmt: Span,
     /// Is an `else` behind an access that of something around it?
     bare_else: bool,
+    /// Can a `=` only be meant as `==`?
+    compares: bool,
+    /// Clauses in the body of the block, which are reported.
+    clauses: Vec<Clause>,
+    /// The brace that opens the block.
+    block: usize,
+    /// Rust's keywords that the program has as names, which is reported.
+    keywords: Vec<Arc<str>>,
 }
 
 impl Parser {
     fn program(&mut self) -> Program {
         let mut program = Program::default();
         while self.at < self.end {
+            if self.is(";") {
+                self.stray_semicolon();
+                continue;
+            }
             let attrs = self.attrs(cursor::AttrPlace::Item);
             let start = self.at;
             if start == self.end {

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::diag::{Code, Diag};
+use super::diag::{Code, Diag, Fix};
 
 /// A place in the source, opaque to the language: byte offsets of a text, or indices into the
 /// macro's flat list of Rust tokens.
@@ -114,12 +114,39 @@ const SINGLE: [&str; 22] = [
 ];
 const FUSED: [&str; 10] = ["::", "..", "->", "=>", "==", "!=", "<=", ">=", "&&", "||"];
 
+/// Characters of mathematics, and what they mean. Rust has none of them: they stand in texts only.
+const SYMBOLS: &[(&str, &str)] = &[
+    ("×·⋅∙∗⊙⊗•", "*"),
+    ("÷∕⁄", "/"),
+    ("−–—", "-"),
+    ("≤⩽≦", "<="),
+    ("≥⩾≧", ">="),
+    ("≠", "!="),
+    ("≡≟", "=="),
+    ("→⟶⇒⟹", "->"),
+    ("∧⋀", "&&"),
+    ("∨⋁", "||"),
+    ("¬", "!"),
+    ("∞", "inf"),
+    ("∈∊", "in"),
+    ("∑", "sum"),
+    ("∏", "prod"),
+    ("…", ".."),
+    ("，、", ","),
+    ("；", ";"),
+    ("：", ":"),
+];
+
+/// Powers as mathematics writes them, by their exponents.
+const SUPERSCRIPTS: [char; 10] = ['⁰', '¹', '²', '³', '⁴', '⁵', '⁶', '⁷', '⁸', '⁹'];
+
 /// Tokens in order, with balanced delimiters, each of which knows its partner.
 #[derive(Clone, Debug, Default)]
 pub struct TokenBuffer {
     tokens: Vec<Token>,
     partner: Vec<usize>,
     end: Span,
+    broken: Option<Span>,
 }
 
 impl TokenBuffer {
@@ -142,6 +169,12 @@ impl TokenBuffer {
     /// its own partner.
     pub fn partner(&self, index: usize) -> usize {
         self.partner.get(index).copied().unwrap_or(index)
+    }
+
+    /// The first place from which on nothing need be as it seems: a bracket, string or comment
+    /// that is not closed, or a bracket that closes nothing.
+    pub fn broken(&self) -> Option<Span> {
+        self.broken
     }
 
     /// Takes the `>` off the `>=` at `index`, which becomes `=`.
@@ -169,6 +202,8 @@ pub struct Builder {
     open: Vec<usize>,
     joint: bool,
     diags: Vec<Diag>,
+    /// Brackets that were closed for want of their own, and which error says so.
+    unclosed: Vec<(Delim, usize)>,
 }
 
 impl Builder {
@@ -211,9 +246,31 @@ impl Builder {
         }
         match SINGLE.iter().find(|s| **s == text) {
             Some(single) => self.push(Tok::Punct(single), span),
-            None => self.push(Tok::Unknown(ch), span),
+            None => self.symbol(ch, span),
         }
         self.joint = joint;
+    }
+
+    /// Adds what a character of mathematics means, which is reported.
+    fn symbol(&mut self, ch: char, span: Span) {
+        if let Some(power) = SUPERSCRIPTS.iter().position(|power| *power == ch) {
+            self.push(Tok::Punct("^"), span);
+            return self.literal(&power.to_string(), span);
+        }
+        let Some((_, text)) = SYMBOLS.iter().find(|(symbols, _)| symbols.contains(ch)) else {
+            return self.push(Tok::Unknown(ch), span);
+        };
+        let diag = Diag::new(Code::Syntax, span, format!("`{ch}` is written `{text}`"));
+        let fix = Fix::replace(span, *text, "write {}");
+        self.diags.push(diag.fix(fix));
+        let mut puncts = SINGLE.iter().chain(&FUSED);
+        self.push(
+            match puncts.find(|punct| *punct == text) {
+                Some(punct) => Tok::Punct(punct),
+                None => Tok::Ident((*text).into()),
+            },
+            span,
+        );
     }
 
     /// Adds an opening bracket.
@@ -227,9 +284,7 @@ impl Builder {
     pub fn close(&mut self, delim: Delim, span: Span) {
         let matches = |b: &TokenBuffer, at: usize| b.tokens[at].tok == Tok::Open(delim);
         if !self.open.iter().any(|&at| matches(&self.buffer, at)) {
-            let text = format!("unexpected closing `{}`", delim.close());
-            self.diags.push(Diag::new(Code::Syntax, span, text));
-            return;
+            return self.close_other(delim, span);
         }
         while let Some(at) = self.open.pop() {
             if matches(&self.buffer, at) {
@@ -237,6 +292,49 @@ impl Builder {
                 return;
             }
             self.close_missing(at, span);
+        }
+    }
+
+    /// A closing bracket, none of whose kind is open: it closes another one, or nothing.
+    fn close_other(&mut self, found: Delim, span: Span) {
+        let innermost = self.open.last().map(|&at| (at, &self.buffer.tokens[at]));
+        match innermost {
+            Some((
+                at,
+                &Token {
+                    tok: Tok::Open(open),
+                    span: place,
+                },
+            )) if open != Delim::Brace => {
+                let (open, close) = (open.open(), open.close());
+                let text = format!("expected `{close}`, found `{}`", found.close());
+                let diag = Diag::new(Code::Syntax, span, text);
+                let diag = diag.secondary(place, format!("`{open}` is opened here"));
+                self.diags
+                    .push(diag.fix(Fix::replace(span, close, "write {}")));
+                self.open.pop();
+                let delim = match self.buffer.tokens[at].tok {
+                    Tok::Open(delim) => delim,
+                    _ => found,
+                };
+                self.link(at, delim, span);
+            }
+            _ if self
+                .unclosed
+                .last()
+                .is_some_and(|(delim, _)| *delim == found) =>
+            {
+                // It was to close what was closed for want of it.
+                let Some((_, at)) = self.unclosed.pop() else {
+                    return;
+                };
+                let help = "brackets are closed in the opposite order of their opening";
+                self.diags[at].help = Some(help.into());
+            }
+            _ => {
+                let text = format!("unexpected closing `{}`", found.close());
+                self.error(Diag::new(Code::Syntax, span, text));
+            }
         }
     }
 
@@ -256,12 +354,18 @@ impl Builder {
             return;
         };
         let text = format!("this `{}` is never closed", delim.open());
-        self.diags.push(Diag::new(Code::Syntax, open, text));
+        self.unclosed.push((delim, self.diags.len()));
+        self.error(Diag::new(Code::Syntax, open, text));
         self.link(at, delim, Span::new(span.start, span.start));
     }
 
-    /// Adds a problem found while reading characters.
+    /// Adds a problem behind which nothing need be as it seems.
     pub fn error(&mut self, diag: Diag) {
+        let first = self
+            .buffer
+            .broken
+            .map_or(diag.primary, |b| b.min(diag.primary));
+        self.buffer.broken = Some(first);
         self.diags.push(diag);
     }
 

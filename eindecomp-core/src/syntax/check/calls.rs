@@ -36,7 +36,7 @@ impl BodyCx<'_> {
         let name = path.to_string();
         let (local, other) = (self.is_local(&name), self.is_other(&name));
         if !local && !other && self.is_function(&name) {
-            let diag = self.no_left(pat, value);
+            let diag = self.no_left(pat, ty, value);
             self.errors.push(diag);
             return None;
         }

@@ -93,7 +93,7 @@ impl<'a> BodyCx<'a> {
                     self.alias(pat, mutable, ty, place)
                 }
                 _ => {
-                    let diag = self.no_left(pat, value);
+                    let diag = self.no_left(pat, ty, value);
                     self.errors.push(diag);
                     None
                 }
@@ -157,12 +157,30 @@ impl<'a> BodyCx<'a> {
     }
 
     /// The error about an expression that is given to a name without indices.
-    pub(super) fn no_left(&self, pat: &Pattern, value: &ast::Expr) -> Diag {
+    pub(super) fn no_left(&self, pat: &Pattern, ty: Option<&RType>, value: &ast::Expr) -> Diag {
         let text = format!("`{}` needs its indices on the left", pat.names[0]);
         let diag = Diag::new(Code::Pattern, pat.span, text);
-        match self.indexed(pat, value) {
-            Some(fix) => diag.fix(fix),
-            None => diag.help("a statement works on elements: `let y[i] = exp(x[i]);`"),
+        // The indices give the axes, so that a type which names them is a dtype then.
+        let dtype = ty.and_then(|ty| match &ty.types[..] {
+            [
+                ast::Type {
+                    kind:
+                        ast::TypeKind::Tensor {
+                            dtype,
+                            axes: Some(_),
+                        },
+                    ..
+                },
+            ] => Some((ty.span, dtype.as_str())),
+            _ => None,
+        });
+        match (self.indexed(pat, value), dtype) {
+            (Some(fix), Some((span, dtype))) => {
+                let help = format!("{}, and `{dtype}` as its type", fix.help);
+                diag.fix(Fix { help, ..fix }.and(span, dtype))
+            }
+            (Some(fix), None) => diag.fix(fix),
+            (None, _) => diag.help("a statement works on elements: `let y[i] = exp(x[i]);`"),
         }
     }
 

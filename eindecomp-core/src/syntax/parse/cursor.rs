@@ -1,5 +1,7 @@
 //! Looking at tokens and taking them; names, paths, lists and attributes.
 
+use std::sync::Arc;
+
 use super::{MAX_DEPTH, MAX_OPERATORS, Parse, Parser};
 use crate::syntax::ast::{Attr, AttrKind, Ident, Lit, Path};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -14,6 +16,12 @@ const KEYWORDS: &[&str] = &[
     "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
     "return", "self", "Self", "static", "struct", "super", "trait", "true", "try", "type",
     "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
+];
+
+/// Those of them that the language uses.
+const USED: &[&str] = &[
+    "as", "const", "else", "extern", "false", "fn", "for", "if", "in", "let", "mut", "pub",
+    "return", "struct", "true", "use", "where", "while", "loop",
 ];
 
 /// What an attribute stands on.
@@ -105,7 +113,8 @@ impl Parser {
 
     /// An identifier that is no keyword stands at `index`.
     pub(super) fn is_name_at(&self, index: usize) -> bool {
-        matches!(self.peek_at(index), Some(Tok::Ident(w)) if !KEYWORDS.contains(&&**w))
+        let reserved = |w: &Arc<str>| KEYWORDS.contains(&&**w) && !self.keywords.contains(w);
+        matches!(self.peek_at(index), Some(Tok::Ident(w)) if !reserved(w))
     }
 
     pub(super) fn eat(&mut self, punct: &str) -> bool {
@@ -176,7 +185,11 @@ impl Parser {
 
     /// The error that something else was expected here.
     pub(super) fn unexpected<T>(&self, expected: &str) -> Parse<T> {
-        Err(Box::new(self.unexpected_diag(expected)))
+        let diag = self.unexpected_diag(expected);
+        Err(Box::new(match self.hint() {
+            Some(help) => diag.help(help),
+            None => diag,
+        }))
     }
 
     pub(super) fn unexpected_diag(&self, expected: &str) -> Diag {
@@ -229,12 +242,38 @@ impl Parser {
         let mut items = Vec::new();
         while !self.is_close(delim) {
             items.push(item(self)?);
-            if !self.eat(",") && !self.is_close(delim) {
-                return self.unexpected(&format!("`,` or `{}`", delim.close()));
+            if !self.is_close(delim) {
+                self.separator(delim.close())?;
             }
         }
         self.close(delim)?;
         Ok(items)
+    }
+
+    /// Takes the `,` in front of another item, `close` being what stands behind the last one.
+    /// Where it is missing, or is a `;`, that is reported.
+    pub(super) fn separator(&mut self, close: &str) -> Parse<()> {
+        if self.eat(",") {
+            return Ok(());
+        }
+        let diag = self.unexpected_diag(&format!("`,` or `{close}`"));
+        if self.eat(";") {
+            let fix = Fix::replace(diag.primary, ",", "items are separated by {}");
+            self.diags.push(diag.fix(fix));
+            return Ok(());
+        }
+        let starts = match self.peek() {
+            Some(Tok::Ident(_)) => self.is_name_at(self.at),
+            Some(Tok::Literal(_)) => true,
+            Some(Tok::Punct(punct)) => matches!(*punct, "#" | ".."),
+            _ => false,
+        };
+        if !starts {
+            return self.unexpected(&format!("`,` or `{close}`"));
+        }
+        let before = self.buffer.span(self.at - 1);
+        self.diags.push(diag.fix(Fix::after(before, ",", "add {}")));
+        Ok(())
     }
 
     /// Like [`Parser::list`], at least one; `what` names an item.
@@ -266,7 +305,48 @@ impl Parser {
                 self.at += 1;
                 Ok(ident)
             }
+            Some(Tok::Ident(word)) if KEYWORDS.contains(&&**word) => {
+                let word = word.clone();
+                self.keyword(word, what)
+            }
             _ => self.unexpected(what),
+        }
+    }
+
+    /// A keyword of Rust where a name is meant. One that the language does not use is reported
+    /// once and read as a name from then on.
+    fn keyword(&mut self, name: Arc<str>, what: &str) -> Parse<Ident> {
+        let span = self.span();
+        if USED.contains(&&*name) || !self.names_something() {
+            let diag = self.unexpected_diag(what);
+            let help = self.hint().unwrap_or("give it another name");
+            return Err(Box::new(match self.names_something() {
+                true => diag.help("give it another name"),
+                false => diag.help(help),
+            }));
+        }
+        let text = format!("`{name}` is a keyword of Rust and cannot be used as a name");
+        let diag = Diag::new(Code::ReservedName, span, text);
+        let other = format!("{name}_");
+        let uses = self.buffer.tokens().iter();
+        let uses = uses.filter(|token| matches!(&token.tok, Tok::Ident(word) if *word == name));
+        let fix = Fix {
+            help: format!("call it `{other}`"),
+            edits: uses.map(|token| (token.span, other.clone())).collect(),
+        };
+        self.diags.push(diag.fix(fix));
+        self.keywords.push(name.clone());
+        self.at += 1;
+        Ok(Ident { name, span })
+    }
+
+    /// Does what follows the word here belong behind a name?
+    fn names_something(&self) -> bool {
+        match self.peek_at(self.at + 1) {
+            Some(Tok::Punct(punct)) => matches!(*punct, ":" | "," | "<" | ">" | "=" | "."),
+            Some(Tok::Open(delim)) => *delim == Delim::Bracket,
+            Some(Tok::Close(_)) => true,
+            _ => false,
         }
     }
 

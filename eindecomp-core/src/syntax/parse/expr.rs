@@ -3,7 +3,8 @@
 use super::{Parse, Parser};
 use crate::ein::{self, ScalarFn};
 use crate::syntax::ast::{
-    BinaryOp, Expr, ExprKind, Ident, Lit, Outside, Path, Place, Reduce, ReduceBody, Sub, UnaryOp,
+    BinaryOp, CmpOp, Expr, ExprKind, Ident, Lit, Outside, Path, Place, Reduce, ReduceBody, Sub,
+    UnaryOp,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names;
@@ -14,6 +15,16 @@ const OR: u8 = 0;
 const AND: u8 = 1;
 const COMPARE: u8 = 2;
 const PRODUCT: u8 = 4;
+
+fn strength(op: BinaryOp) -> u8 {
+    match op {
+        BinaryOp::Or => OR,
+        BinaryOp::And => AND,
+        BinaryOp::Cmp(_) => COMPARE,
+        BinaryOp::Add | BinaryOp::Sub => 3,
+        BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem => PRODUCT,
+    }
+}
 
 impl Parser {
     pub(super) fn expr(&mut self) -> Parse<Expr> {
@@ -32,14 +43,14 @@ impl Parser {
             if min <= PRODUCT && self.is("@") {
                 return self.matmul(&left);
             }
-            let Some((op, strength)) = self.binary_op().filter(|(_, s)| *s >= min) else {
+            let Some((op, tokens)) = self.binary_op().filter(|(op, _)| strength(*op) >= min) else {
                 break;
             };
-            self.at += 1;
-            self.word_operator(op);
+            self.take_operator(op, tokens)?;
             self.operator()?;
-            let right = self.binary(strength + 1)?;
-            if strength == COMPARE && self.comparison().is_some() {
+            let right = self.binary(strength(op) + 1)?;
+            let compares = |(op, _)| strength(op) == COMPARE;
+            if strength(op) == COMPARE && self.binary_op().is_some_and(compares) {
                 return Err(self.chained(&left, op, &right));
             }
             let kind = ExprKind::Binary(op, Box::new(left), Box::new(right));
@@ -51,34 +62,59 @@ impl Parser {
         Ok(left)
     }
 
-    fn binary_op(&self) -> Option<(BinaryOp, u8)> {
+    /// The operator that stands here, in whatever spelling, and the number of its tokens.
+    fn binary_op(&self) -> Option<(BinaryOp, usize)> {
+        if let Some(foreign) = self.foreign_operator() {
+            return Some(foreign);
+        }
         if let Some(cmp) = self.comparison() {
-            return Some((BinaryOp::Cmp(cmp), COMPARE));
-        }
-        if self.is_word("and") {
-            return Some((BinaryOp::And, AND));
-        }
-        if self.is_word("or") {
-            return Some((BinaryOp::Or, OR));
+            return Some((BinaryOp::Cmp(cmp), 1));
         }
         let Some(Tok::Punct(punct)) = self.peek() else {
             return None;
         };
-        Some(match *punct {
-            "||" => (BinaryOp::Or, OR),
-            "&&" => (BinaryOp::And, AND),
-            "+" => (BinaryOp::Add, 3),
-            "-" => (BinaryOp::Sub, 3),
-            "*" => (BinaryOp::Mul, PRODUCT),
-            "/" => (BinaryOp::Div, PRODUCT),
-            "%" => (BinaryOp::Rem, PRODUCT),
+        let op = match *punct {
+            "||" => BinaryOp::Or,
+            "&&" => BinaryOp::And,
+            "+" => BinaryOp::Add,
+            "-" => BinaryOp::Sub,
+            "*" => BinaryOp::Mul,
+            "/" => BinaryOp::Div,
+            "%" => BinaryOp::Rem,
+            "=" if self.compares => BinaryOp::Cmp(CmpOp::Eq),
             _ => return None,
-        })
+        };
+        Some((op, 1))
+    }
+
+    /// Takes an operator; another language's spelling of it is reported.
+    fn take_operator(&mut self, op: BinaryOp, tokens: usize) -> Parse<()> {
+        let first = self.span();
+        let ours = tokens == 1 && self.is(op.symbol());
+        self.at += tokens;
+        let place = self.since(first);
+        if !ours {
+            self.respelt(place, op)?;
+        }
+        Ok(())
+    }
+
+    /// A condition, in which `=` can only be meant as `==`.
+    pub(super) fn conditional(&mut self) -> Parse<Expr> {
+        let outer = std::mem::replace(&mut self.compares, true);
+        let made = self.expr();
+        self.compares = outer;
+        made
     }
 
     /// A comparison, or what binds more strongly.
     pub(super) fn compared(&mut self) -> Parse<Expr> {
         self.binary(COMPARE)
+    }
+
+    /// A product, or what binds more strongly.
+    pub(super) fn product(&mut self) -> Parse<Expr> {
+        self.binary(PRODUCT)
     }
 
     /// One operand of a product.
@@ -123,37 +159,44 @@ impl Parser {
 
     fn primary(&mut self) -> Parse<Expr> {
         let start = self.span();
-        let kind = match self.peek() {
-            Some(Tok::Literal(_)) => ExprKind::Lit(self.number("an expression")?),
-            Some(Tok::Open(Delim::Paren)) => self.parens()?,
-            Some(Tok::Ident(word)) => match &**word {
-                "if" => self.nested(Self::condition)?,
-                "inf" => self.word_literal(Lit::Inf),
-                "nan" => self.word_literal(Lit::Nan),
-                "true" => self.word_literal(Lit::Bool(true)),
-                "false" => self.word_literal(Lit::Bool(false)),
-                "not"
-                    if matches!(
-                        self.peek_at(self.at + 1),
-                        Some(Tok::Ident(_) | Tok::Literal(_))
-                    ) =>
-                {
-                    self.negation()?
-                }
-                _ => self.named()?,
-            },
-            Some(Tok::Punct("::")) => self.named()?,
-            _ => return self.unexpected("an expression"),
-        };
+        let kind = self.primary_kind(start)?;
         Ok(Expr {
             kind,
             span: self.since(start),
         })
     }
 
-    fn word_literal(&mut self, lit: Lit) -> ExprKind {
+    // Results are handed on as they are, which keeps the frames of a deep nesting small.
+    fn primary_kind(&mut self, start: Span) -> Parse<ExprKind> {
+        match self.peek() {
+            Some(Tok::Literal(_)) => self.number("an expression").map(ExprKind::Lit),
+            Some(Tok::Open(Delim::Paren)) => self.parens(),
+            Some(Tok::Punct("::")) => self.named(),
+            Some(Tok::Punct(".")) => self.fraction().map(ExprKind::Lit),
+            Some(Tok::Ident(word)) => match &**word {
+                "if" => self.nested(Self::condition),
+                "inf" => self.word_literal(Lit::Inf),
+                "nan" => self.word_literal(Lit::Nan),
+                "true" => self.word_literal(Lit::Bool(true)),
+                "false" => self.word_literal(Lit::Bool(false)),
+                "where" if self.is_where_call() => self.where_call(start),
+                "not"
+                    if matches!(
+                        self.peek_at(self.at + 1),
+                        Some(Tok::Ident(_) | Tok::Literal(_))
+                    ) =>
+                {
+                    self.negation()
+                }
+                _ => self.named(),
+            },
+            _ => self.unexpected("an expression"),
+        }
+    }
+
+    fn word_literal(&mut self, lit: Lit) -> Parse<ExprKind> {
         self.at += 1;
-        ExprKind::Lit(lit)
+        Ok(ExprKind::Lit(lit))
     }
 
     fn parens(&mut self) -> Parse<ExprKind> {
@@ -174,10 +217,7 @@ impl Parser {
     fn condition(&mut self) -> Parse<ExprKind> {
         let start = self.span();
         self.expect_word("if")?;
-        let mut cond = Box::new(self.expr()?);
-        if self.is("=") {
-            cond = self.equated(cond)?;
-        }
+        let cond = Box::new(self.conditional()?);
         let mut naked = Vec::new();
         let then = Box::new(self.branch(&mut naked)?);
         if !self.eat_word("else") {
@@ -260,8 +300,16 @@ impl Parser {
                 return self.reduction(path, |p| p.binary(PRODUCT).map(ReduceBody::Product));
             }
         }
+        self.placed(path, start)
+    }
+
+    /// What starts with a name that is no reduction's.
+    fn placed(&mut self, path: Path, start: Span) -> Parse<ExprKind> {
         let mut fields = Vec::new();
         while self.eat(".") {
+            if self.is_where_call() {
+                return self.where_call(start);
+            }
             fields.push(self.ident("a field")?);
         }
         let place = Place {
@@ -270,25 +318,29 @@ impl Parser {
             fields,
         };
         self.not_transposed(&place)?;
-        if self.is_open(Delim::Bracket) {
-            return self.access(place);
+        match self.peek() {
+            Some(Tok::Open(Delim::Bracket)) => self.access(place),
+            Some(Tok::Open(Delim::Paren)) => self.call(place),
+            _ => self.applied(place),
         }
-        if self.is_open(Delim::Paren) {
-            if !place.fields.is_empty() {
-                return Err(self.whole_method(&place)?);
-            }
-            let agg = place.as_ident().filter(|name| is_only_agg(name.as_str()));
-            if let Some(agg) = agg {
-                return Err(self.called_agg(agg)?);
-            }
-            self.at += 1;
-            let args = self.list(Delim::Paren, Self::expr)?;
-            return Ok(ExprKind::Call {
-                path: place.path,
-                args,
-            });
+    }
+
+    fn call(&mut self, place: Place) -> Parse<ExprKind> {
+        if self.is_foreign_call(&place) {
+            return self.foreign_call(&place);
         }
-        Ok(ExprKind::Name(place))
+        if !place.fields.is_empty() {
+            return Err(self.whole_method(&place)?);
+        }
+        if let Some(agg) = place.as_ident().filter(|name| is_only_agg(name.as_str())) {
+            return Err(self.called_agg(agg, agg.span)?);
+        }
+        self.at += 1;
+        let args = self.list(Delim::Paren, Self::expr)?;
+        Ok(ExprKind::Call {
+            path: place.path,
+            args,
+        })
     }
 
     /// Notes that a name which is declared is an aggregation's.
@@ -333,7 +385,7 @@ impl Parser {
             return self.unexpected("an index to reduce");
         }
         let filter = if self.eat_word("where") {
-            Some(self.expr()?)
+            Some(self.conditional()?)
         } else {
             None
         };

@@ -1,5 +1,6 @@
 //! Blocks, structs, scalar functions, aggregations, opaque kernels.
 
+use super::foreign::item;
 use super::{Parse, Parser};
 use crate::syntax::ast::{
     Agg, Attr, AttrKind, Block, Head, Ident, Item, Param, Path, RType, Record, RecordBlock,
@@ -17,7 +18,7 @@ impl Parser {
             Some(Tok::Ident(word)) => word.clone(),
             _ => return self.unexpected("`fn`, `struct`, `agg` or `extern fn`"),
         };
-        match &*word {
+        match self.item_word(&word) {
             "fn" => {
                 let head = self.head(attrs, vis, "the name of the block")?;
                 self.no_kernel(&head);
@@ -39,6 +40,11 @@ impl Parser {
             }
             "extern" => {
                 self.at += 1;
+                if matches!(self.peek(), Some(Tok::Literal(_))) {
+                    let fix = Fix::replace(self.span(), "", "leave it out");
+                    self.slip(self.span(), "a kernel has no calling convention", fix);
+                    self.at += 1;
+                }
                 if !self.is_word("fn") {
                     return self.unexpected("`fn`");
                 }
@@ -52,6 +58,32 @@ impl Parser {
                 ))
             }
             _ => self.unexpected("`fn`, `struct`, `agg` or `extern fn`"),
+        }
+    }
+
+    /// The word that begins an item here, another language's being reported.
+    fn item_word<'w>(&mut self, word: &'w str) -> &'w str {
+        let modifier = matches!(word, "const" | "async" | "unsafe" | "inline");
+        if modifier && self.is_word_at(self.at + 1, "fn") {
+            let fix = Fix::replace(self.span(), "", "leave it out");
+            self.slip(self.span(), "a block is a `fn` alone", fix);
+            self.at += 1;
+            return "fn";
+        }
+        let behind = matches!(
+            self.peek_at(self.at + 2),
+            Some(Tok::Punct("<") | Tok::Open(_))
+        );
+        match item(word).filter(|_| behind && self.is_name_at(self.at + 1)) {
+            Some(meant) => {
+                let fix = Fix::replace(self.span(), meant, "did you mean {}?");
+                let text = format!(
+                    "an item begins with `fn`, `struct`, `agg` or `extern fn`, not `{word}`"
+                );
+                self.slip(self.span(), &text, fix);
+                meant
+            }
+            None => word,
         }
     }
 
@@ -110,19 +142,16 @@ impl Parser {
         self.open(Delim::Paren)?;
         let params = self.list(Delim::Paren, Self::param)?;
         self.note_params(&params);
-        if !self.is("->") {
-            let diag = self.unexpected_diag("`->` and the type of the result");
-            return Err(Box::new(
-                diag.help("a block returns a tensor or a tuple of tensors"),
-            ));
-        }
-        self.at += 1;
+        self.arrow()?;
         let ret = self.rtype()?;
-        let clauses = self.clauses()?;
+        let mut clauses = self.clauses()?;
+        self.clauses.clear();
         let signature = self.since(start);
         let end = self.buffer.partner(self.at);
+        self.block = self.at;
         self.open(Delim::Brace)?;
         let (stmts, result, unnamed) = self.body(end);
+        clauses.append(&mut self.clauses);
         self.at = end + 1;
         Ok(Block {
             head,
@@ -136,6 +165,34 @@ impl Parser {
             signature,
             splits: None,
         })
+    }
+
+    /// The `->` in front of the type of the result, or what stands there instead.
+    fn arrow(&mut self) -> Parse<()> {
+        if self.eat("->") {
+            return Ok(());
+        }
+        let diag = self.unexpected_diag("`->` and the type of the result");
+        let before = self.buffer.span(self.at - 1);
+        let fix = match self.peek() {
+            Some(Tok::Punct(":" | "=>")) => Fix::replace(self.span(), " ->", "write {}"),
+            Some(Tok::Ident(_) | Tok::Open(Delim::Paren)) if self.is_typed() => {
+                Fix::after(before, " ->", "add {}")
+            }
+            _ => {
+                let help = "a block returns a tensor or a tuple of tensors";
+                return Err(Box::new(diag.help(help)));
+            }
+        };
+        self.at += usize::from(self.is(":") || self.is("=>"));
+        self.diags.push(diag.fix(fix));
+        Ok(())
+    }
+
+    /// Does a type stand here, with a block behind?
+    fn is_typed(&self) -> bool {
+        let open = self.is_open(Delim::Paren);
+        open || self.is_name_at(self.at) && !self.is_word("splits")
     }
 
     /// What can be read of the signature of the block that starts at `start`, which has an error
@@ -256,9 +313,10 @@ impl Parser {
         let generics = self.generics()?;
         self.open(Delim::Paren)?;
         let params = self.list(Delim::Paren, Self::param)?;
-        self.expect("->")?;
+        self.arrow()?;
         let ret = self.rtype()?;
         let signature = self.since(start);
+        self.no_body(" splits();")?;
         if !self.eat_word("splits") {
             let diag = self.unexpected_diag("`splits(…)`");
             let dims = self.buffer.after_tree(self.at + 1);
@@ -276,6 +334,7 @@ impl Parser {
         }
         self.open(Delim::Paren)?;
         let splits = self.list(Delim::Paren, |p| p.ident("a dim"))?;
+        self.no_body(";")?;
         self.expect(";")?;
         Ok(Block {
             head,
@@ -289,6 +348,23 @@ impl Parser {
             signature,
             splits: Some(splits),
         })
+    }
+
+    /// Refuses a body of an `extern fn`, in whose place is `rest`.
+    fn no_body(&self, rest: &str) -> Parse<()> {
+        if !self.is_open(Delim::Brace) {
+            return Ok(());
+        }
+        let body = self
+            .span()
+            .join(self.buffer.span(self.buffer.partner(self.at)));
+        let text = "the body of a kernel is a Rust function, which `#[kernel = …]` names";
+        let diag = Diag::new(Code::Syntax, self.span(), text);
+        Err(Box::new(diag.fix(Fix::replace(
+            body,
+            rest,
+            "write {} instead of it",
+        ))))
     }
 
     fn aggregation(&mut self, head: Head) -> Parse<Agg> {

@@ -5,12 +5,18 @@ use super::whole::Left;
 use super::{Parse, Parser};
 use crate::ein::{Agg, ScalarFn};
 use crate::syntax::ast::{
-    BinaryOp, CmpOp, Expr, ExprKind, Ident, IndexDecl, Lit, Path, Pattern, Place, Sub, UnaryOp,
+    BinaryOp, Clause, ClauseKind, Expr, ExprKind, Ident, IndexDecl, Lit, Path, Pattern, Place,
+    ReduceBody, Sub, UnaryOp,
 };
 use crate::syntax::check::free;
 use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::literal;
 use crate::syntax::names;
 use crate::syntax::token::{Delim, Span, Tok};
+
+/// Where a condition may stand.
+pub(super) const WHERE: &str = "a condition stands in the brackets of its reduction, \
+    `sum[t where t <= s] …`; a choice is `if … { … } else { … }`";
 
 impl Parser {
     /// Reports a slip from which reading goes on.
@@ -41,6 +47,26 @@ impl Parser {
         }
     }
 
+    /// `.5`, read as `0.5`.
+    pub(super) fn fraction(&mut self) -> Parse<Lit> {
+        let start = self.span();
+        let text = match self.peek_at(self.at + 1) {
+            Some(Tok::Literal(digits)) => format!("0.{digits}"),
+            _ => String::new(),
+        };
+        let Ok(value) = literal::number(&text) else {
+            return self.unexpected("an expression");
+        };
+        self.at += 2;
+        let span = self.since(start);
+        self.slip(
+            span,
+            "a number begins with a digit",
+            Fix::replace(span, text, "write {}"),
+        );
+        Ok(value)
+    }
+
     fn power(&mut self, base: Expr, operator: Span) -> Parse<Expr> {
         let exponent = self.nested(Self::unary)?;
         let span = base.span.join(exponent.span);
@@ -65,12 +91,15 @@ impl Parser {
             let diag = self.unexpected_diag("an operator");
             return Err(Box::new(match &*method {
                 "T" | "mT" => diag.help(names::instead("transpose")),
+                _ if matches!(value.kind, ExprKind::Access { .. }) => diag.help(
+                    "an element of an array of structs is the variable of a `for`, or a parameter of its own",
+                ),
                 _ => diag,
             }));
         }
         let start = self.at;
         self.at += 3;
-        let args = self.list(Delim::Paren, Self::expr)?;
+        let args = self.arguments()?;
         let span = value.span.join(self.buffer.span(self.at - 1));
         let name = match function(&method, args.len() + 1) {
             Some(name) => name,
@@ -132,15 +161,113 @@ impl Parser {
         subs.extend(self.list1(Delim::Bracket, "an index", Self::sub)?);
         let span = value.span.join(self.buffer.span(self.at - 1));
         let shown: Vec<String> = subs.iter().map(Sub::to_string).collect();
-        let help = format!("write `{place}[{}]`", shown.join(", "));
-        let fix = Fix::replace(between, ", ", &help);
-        self.slip(between, "all indices stand in one pair of brackets", fix);
+        self.joined_brackets(between, &format!("{place}[{}]", shown.join(", ")));
         let kind = ExprKind::Access {
             place,
             subs,
             default: None,
         };
         Ok(Expr { kind, span })
+    }
+
+    /// Reports the `][` in the middle of indices.
+    pub(super) fn joined_brackets(&mut self, between: Span, whole: &str) {
+        let fix = Fix::replace(between, ", ", &format!("write `{whole}`"));
+        self.slip(between, "all indices stand in one pair of brackets", fix);
+    }
+
+    /// Takes a `;` behind nothing.
+    pub(super) fn stray_semicolon(&mut self) {
+        let fix = Fix::replace(self.span(), "", "leave it out");
+        self.slip(self.span(), "nothing stands in front of this `;`", fix);
+        self.at += 1;
+    }
+
+    /// The error about a condition behind a value.
+    pub(super) fn trailing_where(&mut self, value: &Expr) -> Parse<Diag> {
+        let start = self.span();
+        self.at += 1;
+        let cond = self.conditional()?;
+        let ExprKind::Reduce(reduce) = &value.kind else {
+            let diag = Diag::new(Code::Syntax, start, "no condition stands behind a value");
+            return Ok(diag.help(WHERE));
+        };
+        let text = "a condition stands in the brackets of its reduction";
+        let diag = Diag::new(Code::Syntax, start, text);
+        let Some(last) = reduce.indices.last().filter(|_| reduce.filter.is_none()) else {
+            return Ok(diag.help(WHERE));
+        };
+        let end = last.extent.as_ref().map_or(last.name.span, |dim| dim.span);
+        let shown: Vec<String> = reduce.indices.iter().map(|i| i.to_string()).collect();
+        let help = format!(
+            "write `{}[{} where {cond}] …`",
+            reduce.agg,
+            shown.join(", ")
+        );
+        let place = Span::new(value.span.end, cond.span.end);
+        let fix = Fix::after(end, format!(" where {cond}"), &help);
+        Ok(diag.fix(fix.and(place, "")))
+    }
+
+    /// The error about a `,` behind a value.
+    pub(super) fn behind_comma(&mut self, value: &Expr) -> Parse<Diag> {
+        let comma = self.span();
+        let diag = self.unexpected_diag("`;`");
+        self.at += 1;
+        if self.starts_next() {
+            return Ok(diag.fix(Fix::replace(comma, ";", "write {}")));
+        }
+        let ExprKind::Reduce(reduce) = &value.kind else {
+            return Ok(diag);
+        };
+        let ReduceBody::Product(first) = &reduce.body else {
+            return Ok(diag);
+        };
+        let mut args = vec![first.to_string()];
+        let mut last = first.span;
+        loop {
+            let arg = self.expr()?;
+            last = last.join(arg.span);
+            args.push(arg.to_string());
+            if !self.eat(",") {
+                break;
+            }
+        }
+        let text = "the arguments of an aggregation stand in parentheses";
+        let help = format!("write `({})`", args.join(", "));
+        let diag = Diag::new(Code::Syntax, last, text);
+        Ok(diag.fix(Fix::wrap(last, "(", ")", "", &help)))
+    }
+
+    /// `dim H = S / 2;`, read as the clause that it is.
+    pub(super) fn dim_stmt(&mut self) -> Parse<()> {
+        let start = self.span();
+        self.at += 1;
+        let name = self.ident("a dim")?;
+        self.expect("=")?;
+        let value = self.dim()?;
+        let clause = format!("dim {name} = {value}");
+        self.eat(";");
+        let span = self.since(start);
+        let diag = Diag::new(Code::Syntax, start, "a dim is defined behind the types");
+        let help = format!("write `where {clause}` before the `{{`");
+        let place = self.clause_fix(self.block, &clause, &help);
+        self.diags.push(diag.fix(place.and(span, "")));
+        let kind = ClauseKind::Define(name, value);
+        self.clauses.push(Clause { kind, span });
+        Ok(())
+    }
+
+    /// Adds a clause in front of the `{` at `open`.
+    pub(super) fn clause_fix(&self, open: usize, clause: &str, help: &str) -> Fix {
+        let head = self.buffer.tokens()[..open].iter().rev();
+        let mut since = head.take_while(|token| token.tok != Tok::Punct("->"));
+        let has = since.any(|token| matches!(&token.tok, Tok::Ident(word) if **word == *"where"));
+        let text = match has {
+            true => format!(", {clause}"),
+            false => format!(" where {clause}"),
+        };
+        Fix::after(self.buffer.span(open.saturating_sub(1)), text, help)
     }
 
     /// `g(x)[i]`: a block's result has a name.
@@ -194,16 +321,6 @@ impl Parser {
         made
     }
 
-    /// Reports `and` and `or` in the place of an operator, which was taken.
-    pub(super) fn word_operator(&mut self, op: BinaryOp) {
-        if !matches!(self.peek_at(self.at - 1), Some(Tok::Ident(_))) {
-            return;
-        }
-        let span = self.buffer.span(self.at - 1);
-        let fix = Fix::replace(span, op.symbol(), "write {}");
-        self.slip(span, "logical operators are `&&`, `||` and `!`", fix);
-    }
-
     /// `not a < b`, read as `!(a < b)`; the word was not taken.
     pub(super) fn negation(&mut self) -> Parse<ExprKind> {
         let start = self.span();
@@ -221,22 +338,6 @@ impl Parser {
         };
         self.slip(start, text, fix);
         Ok(ExprKind::Unary(UnaryOp::Not, Box::new(operand)))
-    }
-
-    /// `c = d` in a condition, read as `c == d`.
-    pub(super) fn equated(&mut self, mut cond: Box<Expr>) -> Parse<Box<Expr>> {
-        while self.is("=") {
-            let span = self.span();
-            self.at += 1;
-            self.operator()?;
-            let right = Box::new(self.expr()?);
-            let fix = Fix::replace(span, "==", "a comparison is {}");
-            self.slip(span, "a condition compares", fix);
-            let span = cond.span.join(right.span);
-            let kind = ExprKind::Binary(BinaryOp::Cmp(CmpOp::Eq), cond, right);
-            cond = Box::new(Expr { kind, span });
-        }
-        Ok(cond)
     }
 
     /// The error about `a < b < c`.
@@ -358,16 +459,31 @@ impl Parser {
         let shown: Vec<String> = subs.iter().map(Expr::to_string).collect();
         let old = format!("{target}[{}] {}", shown.join(", "), op.symbol());
         let atom = !matches!(value.kind, ExprKind::Binary(..) | ExprKind::If { .. });
-        let help = match atom {
-            true => format!("write `= {old} {value}`"),
-            false => format!("write `= {old} ({value})`"),
+        let shown = match atom {
+            true => format!("= {old} {value}"),
+            false => format!("= {old} ({value})"),
         };
-        let mut fix = Fix::replace(place, format!("= {old}"), &help);
+        let mut fix = Fix::replace(place, format!("= {old}"), &format!("write `{shown}`"));
         if !atom {
             let (start, end) = (value.span.start, value.span.end);
             fix = fix
                 .and(Span::new(start, start), "(")
                 .and(Span::new(end, end), ")");
+        }
+        if target
+            .as_ident()
+            .is_some_and(|name| self.lets.contains(&name.name))
+        {
+            let text = format!("`{target}` is no state, so nothing can be stored into it");
+            let help = format!(
+                "make a new tensor of that name: `let {} {shown}`",
+                &old[..old.len() - 2]
+            );
+            let fix =
+                Fix { help, ..fix }.and(Span::new(target.span.start, target.span.start), "let ");
+            return Err(Box::new(
+                Diag::new(Code::StoreTarget, target.span, text).fix(fix),
+            ));
         }
         self.slip(place, "a store gives its elements a value", fix);
         let span = value.span;

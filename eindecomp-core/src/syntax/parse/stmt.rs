@@ -16,6 +16,8 @@ enum Start {
     For,
     Store,
     Carry,
+    /// `dim H = …`, which belongs to the head of the block.
+    Dim,
     /// None: what follows can only be the result.
     Result,
 }
@@ -81,6 +83,12 @@ impl Parser {
 
     /// Reads one statement, or reports why not and goes on behind it. False if none starts here.
     fn stmt_recovering(&mut self, end: usize, stmts: &mut Vec<Stmt>) -> bool {
+        while self.is(";") {
+            self.stray_semicolon();
+        }
+        if self.at == end {
+            return true;
+        }
         self.stmt = self.span();
         self.left = None;
         let attrs = self.attrs(AttrPlace::Stmt);
@@ -116,6 +124,9 @@ impl Parser {
         if self.is_word("for") {
             return Start::For;
         }
+        if self.is_word("dim") && self.is_name_at(self.at + 1) && self.is_at(self.at + 2, "=") {
+            return Start::Dim;
+        }
         if self.is_name_at(self.at) {
             let next = self.at + 1;
             if self.is_at(next, "=") || self.compound(next).is_some() {
@@ -144,6 +155,7 @@ impl Parser {
             Start::For => self.nested(Self::for_stmt),
             Start::Store => self.store(),
             Start::Carry => self.carry(),
+            Start::Dim => self.dim_stmt().map(|()| StmtKind::Error(Vec::new())),
             Start::Result => self.unexpected("a statement"),
         }
     }
@@ -167,10 +179,16 @@ impl Parser {
 
     /// The names that the unreadable statement at `start` would have bound, as far as known.
     fn names_bound(&self, start: usize) -> Vec<Ident> {
-        if !self.is_word_at(start, "let") {
+        let mut first = start;
+        for word in ["let", "mut"] {
+            first += usize::from(self.is_word_at(first, word));
+        }
+        let name = first + 1;
+        let stores = self.peek_at(name) == Some(&Tok::Open(Delim::Bracket));
+        let defines = first > start || stores || self.is_at(name, "=");
+        if !defines {
             return Vec::new();
         }
-        let first = start + 1 + usize::from(self.is_word_at(start + 1, "mut"));
         let last = match self.peek_at(first) {
             Some(Tok::Open(Delim::Paren)) => self.buffer.partner(first),
             _ => first + 1,
@@ -205,9 +223,9 @@ impl Parser {
                 self.expr()?
             }
         };
-        self.left = None;
         self.note_let(&pat);
-        self.semicolon()?;
+        self.semicolon(&value)?;
+        self.left = None;
         Ok(StmtKind::Let {
             mutable,
             pat,
@@ -217,27 +235,34 @@ impl Parser {
     }
 
     /// The `;` behind a value.
-    fn semicolon(&mut self) -> Parse<()> {
+    fn semicolon(&mut self, value: &Expr) -> Parse<()> {
         if self.eat(";") {
             return Ok(());
         }
         let diag = self.unexpected_diag("`;`");
-        let twice =
-            |punct: &str| Fix::replace(self.span(), punct, "logical operators are double: {}");
         let before = self.buffer.span(self.at.saturating_sub(1));
+        let missing = match self.peek() {
+            Some(Tok::Ident(_)) => self.starts_next(),
+            Some(Tok::Close(Delim::Brace)) => self.loops > 0,
+            _ => false,
+        };
+        if missing {
+            self.diags.push(diag.fix(Fix::after(before, ";", "add {}")));
+            return Ok(());
+        }
         Err(Box::new(match self.peek() {
-            Some(Tok::Punct("&")) => diag.fix(twice("&&")),
-            Some(Tok::Punct("|")) => diag.fix(twice("||")),
-            Some(Tok::Ident(_)) if self.starts_next() => {
-                diag.fix(Fix::after(before, ";", "add {}"))
-            }
+            Some(Tok::Ident(word)) if **word == *"where" => self.trailing_where(value)?,
+            Some(Tok::Punct(",")) => self.behind_comma(value)?,
             Some(Tok::Punct("..")) => diag.help("a range stands in a `for` only"),
-            _ => diag,
+            Some(Tok::Ident(_) | Tok::Literal(_)) if self.starts_value() => {
+                diag.fix(Fix::after(before, " *", "a product is written with {}"))
+            }
+            _ => return self.unexpected("`;`"),
         }))
     }
 
     /// Does a statement or the result start here?
-    fn starts_next(&self) -> bool {
+    pub(super) fn starts_next(&self) -> bool {
         let result = self.is_name_at(self.at)
             && matches!(
                 self.peek_at(self.at + 1),
@@ -257,7 +282,16 @@ impl Parser {
         names.iter().for_each(|name| self.take(name));
         let indices = if self.is_open(Delim::Bracket) {
             self.at += 1;
-            Some(self.list(Delim::Bracket, Self::left_index)?)
+            let mut indices = self.list(Delim::Bracket, Self::left_index)?;
+            while self.is_open(Delim::Bracket) {
+                let between = self.buffer.span(self.at - 1).join(self.span());
+                self.at += 1;
+                indices.extend(self.list(Delim::Bracket, Self::left_index)?);
+                let shown: Vec<String> = indices.iter().map(LeftIndex::to_string).collect();
+                let name = &names[0];
+                self.joined_brackets(between, &format!("{name}[{}]", shown.join(", ")));
+            }
+            Some(indices)
         } else {
             None
         };
@@ -348,7 +382,7 @@ impl Parser {
                 self.expr()?
             }
         };
-        self.semicolon()?;
+        self.semicolon(&value)?;
         Ok(StmtKind::Store {
             target,
             subs,
@@ -368,7 +402,7 @@ impl Parser {
         }
         self.expect("=")?;
         let call = self.expr()?;
-        self.semicolon()?;
+        self.semicolon(&call)?;
         let ExprKind::Call { path, args } = call.kind else {
             let text = "an assignment without `let` calls a block";
             let diag = Diag::new(Code::Syntax, call.span, text);

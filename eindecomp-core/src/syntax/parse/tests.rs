@@ -230,7 +230,7 @@ fn messages_say_what_was_expected_and_found() {
         (
             "let y[i] = x[i] & x[i];",
             Code::Syntax,
-            "expected `;`, found `&`",
+            "logical operators are `&&`, `||` and `!`",
             "&",
         ),
         (
@@ -241,8 +241,8 @@ fn messages_say_what_was_expected_and_found() {
         ),
         (
             "let type = x;",
-            Code::Syntax,
-            "expected a name, found keyword `type`",
+            Code::ReservedName,
+            "`type` is a keyword of Rust and cannot be used as a name",
             "type",
         ),
         (

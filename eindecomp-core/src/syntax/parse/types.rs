@@ -1,28 +1,43 @@
 //! Types, extents, generics and `where` clauses.
 
 use super::cursor::AttrPlace;
+use super::foreign::class;
 use super::{Parse, Parser};
 use crate::ein::DType;
 use crate::syntax::ast::{
-    Clause, ClauseKind, CmpOp, Dim, DimKind, DimOp, DtypeClass, Field, Generic, Ident, Param, Path,
-    RType, Type, TypeKind,
+    BinaryOp, Clause, ClauseKind, CmpOp, Dim, DimKind, DimOp, DtypeClass, Field, Generic, Ident,
+    Param, Path, RType, Type, TypeKind,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::{Delim, Span, Tok};
+
+/// Is it a type of Rust or Python around another one?
+fn is_container(name: &str) -> bool {
+    matches!(
+        name,
+        "Vec" | "List" | "list" | "Array" | "Option" | "Box" | "Rc" | "Arc"
+    )
+}
 
 impl Parser {
     /// `<…>`, if any.
     pub(super) fn generics(&mut self) -> Parse<Vec<Generic>> {
         let mut generics = Vec::new();
+        if self.is_open(Delim::Bracket) {
+            let (open, close) = (self.span(), self.buffer.span(self.buffer.partner(self.at)));
+            let diag = Diag::new(Code::Syntax, open, "generics stand in `<` and `>`");
+            let fix = Fix::replace(open, "<", "write `<…>`").and(close, ">");
+            return Err(Box::new(diag.fix(fix)));
+        }
         if !self.eat("<") {
             return Ok(generics);
         }
         loop {
             generics.push(self.generic()?);
-            if !self.eat(",") {
-                break;
+            if !self.is(">") && !self.is(">=") {
+                self.separator(">")?;
             }
-            if self.is(">") {
+            if self.is(">") || self.is(">=") {
                 break;
             }
         }
@@ -43,7 +58,7 @@ impl Parser {
             self.at += 1;
             return Ok(match self.eat("..") {
                 true => Generic::Rest(self.ident("a dim")?),
-                false => Generic::Dim(self.ident("a dim")?),
+                false => Generic::Dim(self.ident("a dim").and_then(|dim| self.bare_dim(dim))?),
             });
         }
         if self.is_word("const") && self.is_name_at(self.at + 1) {
@@ -54,13 +69,58 @@ impl Parser {
             return Ok(self.bare_generic(name));
         }
         self.at += 1;
-        let class = match self.peek() {
-            Some(Tok::Ident(word)) if **word == *"Float" => DtypeClass::Float,
-            Some(Tok::Ident(word)) if **word == *"Int" => DtypeClass::Int,
-            _ => return self.unexpected("`Float` or `Int`"),
-        };
-        self.at += 1;
+        let class = self.class()?;
         Ok(Generic::Dtype(name, class))
+    }
+
+    /// `Float` or `Int`, or the bound that stands there instead.
+    fn class(&mut self) -> Parse<DtypeClass> {
+        let found = self.peek().map(Tok::to_string).unwrap_or_default();
+        let diag = self.unexpected_diag("`Float` or `Int`");
+        let Some(meant) = class(&found) else {
+            let help = "a dtype variable is any float, `Float`, or any integer, `Int`";
+            return Err(Box::new(diag.help(help)));
+        };
+        let start = self.span();
+        self.at += 1;
+        if self.is("+") {
+            while !self.is(",") && !self.is(">") && self.at < self.end {
+                self.at = self.buffer.after_tree(self.at);
+            }
+        }
+        let span = self.since(start);
+        if span != start || found != meant {
+            let text = "a dtype variable is `Float` or `Int`";
+            self.slip(span, text, Fix::replace(span, meant, "write {}"));
+        }
+        Ok(match meant {
+            "Int" => DtypeClass::Int,
+            _ => DtypeClass::Float,
+        })
+    }
+
+    /// A dim among the generics, without what other languages have behind it: `: usize`, `= 4`.
+    fn bare_dim(&mut self, dim: Ident) -> Parse<Ident> {
+        let start = self.span();
+        if self.eat(":") {
+            self.path("a type")?;
+            let fix = Fix::replace(self.since(start), "", "leave it out");
+            self.slip(self.since(start), "a dim is a number of type `usize`", fix);
+        }
+        let start = self.span();
+        if self.eat("=") {
+            let value = self.dim()?;
+            let span = self.since(start);
+            let diag = Diag::new(Code::Syntax, span, "a dim has no default");
+            let mut open = self.at;
+            while open < self.end && self.peek_at(open) != Some(&Tok::Open(Delim::Brace)) {
+                open = self.buffer.after_tree(open);
+            }
+            let help = format!("write `where {dim} == {value}` before the `{{`");
+            let fix = self.clause_fix(open, &format!("{dim} == {value}"), &help);
+            self.diags.push(diag.fix(fix.and(span, "")));
+        }
+        Ok(dim)
     }
 
     /// A generic without its `dim`, which is reported and read as if it were there; a dtype
@@ -168,7 +228,13 @@ impl Parser {
         if self.is_open(Delim::Bracket) {
             self.at += 1;
             let element = self.ty()?;
-            self.expect(";")?;
+            if self.is(",") {
+                let fix = Fix::replace(self.span(), ";", "write {}");
+                self.slip(self.span(), "an array's length stands behind a `;`", fix);
+                self.at += 1;
+            } else {
+                self.expect(";")?;
+            }
             let length = self.dim()?;
             self.close(Delim::Bracket)?;
             return Ok(TypeKind::Array(Box::new(element), length));
@@ -209,6 +275,12 @@ impl Parser {
                 let text = "a tensor's type is a dtype and its extents in brackets";
                 return Ok(self.as_tensor(start, text, dtype, axes));
             }
+            if path
+                .as_ident()
+                .is_some_and(|name| is_container(name.as_str()))
+            {
+                return Err(Box::new(self.container(&path)?));
+            }
             let mut args = vec![self.dim()?];
             while self.eat(",") && !self.is(">") {
                 args.push(self.dim()?);
@@ -226,6 +298,19 @@ impl Parser {
                 args: Vec::new(),
             }),
         }
+    }
+
+    /// The error about `Vec<T>`, behind whose `<` this is.
+    fn container(&mut self, path: &Path) -> Parse<Diag> {
+        let inner = self.ty()?;
+        let text = format!("`{path}` is no type of this language");
+        let diag = Diag::new(Code::UnknownType, path.span, text);
+        Ok(diag.help(match path.to_string().as_str() {
+            "Option" | "Box" | "Rc" | "Arc" => {
+                format!("write `{inner}`: nothing is left out or shared")
+            }
+            _ => format!("an array of structs has a length, `[{inner}; N]`"),
+        }))
     }
 
     /// Takes the `&` in front of a type, which is reported and read as if it were not there.
@@ -313,6 +398,12 @@ impl Parser {
         if self.eat_word("where") {
             loop {
                 clauses.push(self.clause()?);
+                if self.is("&&") || self.is("&") || self.is_word("and") {
+                    let fix = Fix::replace(self.span(), ",", "clauses are separated by {}");
+                    self.slip(self.span(), "each clause must hold", fix);
+                    self.at += 1;
+                    continue;
+                }
                 if !self.eat(",") || self.is_open(Delim::Brace) {
                     break;
                 }
@@ -330,16 +421,31 @@ impl Parser {
             ClauseKind::Define(name, self.dim()?)
         } else {
             let left = self.dim()?;
-            let Some(op) = self.comparison().filter(|op| *op != CmpOp::Ne) else {
-                return self.unexpected("`==`, `<=`, `>=`, `<` or `>`");
-            };
-            self.at += 1;
+            let op = self.clause_op()?;
             ClauseKind::Compare(left, op, self.dim()?)
         };
         Ok(Clause {
             kind,
             span: self.since(start),
         })
+    }
+
+    fn clause_op(&mut self) -> Parse<CmpOp> {
+        let foreign = match self.foreign_operator() {
+            Some((BinaryOp::Cmp(op), tokens)) => Some((op, tokens)),
+            _ => self.is("=").then_some((CmpOp::Eq, 1)),
+        };
+        if let Some((op, tokens)) = foreign.filter(|(op, _)| *op != CmpOp::Ne) {
+            let start = self.span();
+            self.at += tokens;
+            self.respelt(self.since(start), BinaryOp::Cmp(op))?;
+            return Ok(op);
+        }
+        let Some(op) = self.comparison().filter(|op| *op != CmpOp::Ne) else {
+            return self.unexpected("`==`, `<=`, `>=`, `<` or `>`");
+        };
+        self.at += 1;
+        Ok(op)
     }
 
     /// The comparison that stands here, not taken.

@@ -49,6 +49,7 @@ impl Parser {
     /// Notes the axes of the parameters of a block, each by the name that its index would have.
     pub(super) fn note_params(&mut self, params: &[Param]) {
         self.shapes.clear();
+        self.lets.clear();
         for param in params {
             if let TypeKind::Tensor {
                 axes: Some(axes), ..
@@ -70,6 +71,7 @@ impl Parser {
         let indices: Option<Vec<String>> =
             indices.and_then(|all| all.iter().map(index_name).collect());
         for name in &pattern.names {
+            self.lets.push(name.name.clone());
             match &indices {
                 Some(indices) => drop(self.shapes.insert(name.name.clone(), indices.clone())),
                 None => drop(self.shapes.remove(&name.name)),
@@ -78,7 +80,7 @@ impl Parser {
     }
 
     /// Does the statement end here, so that what was read since its `=` is all of its value?
-    fn ends(&self) -> bool {
+    pub(super) fn ends(&self) -> bool {
         self.is(";")
     }
 
@@ -136,28 +138,28 @@ impl Parser {
         self.at += 1;
         let right = self.operand()?;
         let diag = Diag::new(Code::Syntax, span, "a product of matrices is written out");
-        let help = names::instead("matmul");
-        let shapes = (self.indexed(left), self.indexed(&right));
-        let (Some(a), Some(b)) = shapes else {
-            return Err(Box::new(diag.help(help)));
-        };
-        let elements = matches!(left.kind, ExprKind::Access { .. });
-        let elements_too = matches!(right.kind, ExprKind::Access { .. });
-        let contracted = match elements {
+        let whole = left.span.join(right.span);
+        Err(Box::new(match self.product_fix(left, &right, whole) {
+            Some(fix) => diag.fix(fix),
+            None => diag.help(names::instead("matmul")),
+        }))
+    }
+
+    /// The product of two matrices, written out in the place of `whole`.
+    pub(super) fn product_fix(&self, left: &Expr, right: &Expr, whole: Span) -> Option<Fix> {
+        let (a, b) = (self.indexed(left)?, self.indexed(right)?);
+        let elements = |e: &Expr| matches!(e.kind, ExprKind::Access { .. });
+        let contracted = match elements(left) {
             true => a.iter().find(|index| b.contains(index)),
             false => a.last().filter(|last| b.first() == Some(*last)),
         };
-        let fits = elements == elements_too && self.ends();
-        let (Some(k), Some(to)) = (contracted.filter(|_| fits), self.left.as_ref()) else {
-            return Err(Box::new(diag.help(help)));
-        };
+        let fits = elements(left) == elements(right) && self.ends();
+        let (k, to) = (contracted.filter(|_| fits)?, self.left.as_ref()?);
         let mut out: Vec<String> = a.iter().filter(|index| *index != k).cloned().collect();
         out.extend(b.iter().filter(|index| *index != k).cloned());
-        if ![&a, &b, &out]
-            .into_iter()
-            .all(|names| names::are_distinct(names))
-        {
-            return Err(Box::new(diag.help(help)));
+        let mut names = [&a, &b, &out].into_iter();
+        if !names.all(|names| names::are_distinct(names)) {
+            return None;
         }
         let read = |e: &Expr, indices: &[String]| match &e.kind {
             ExprKind::Name(place) if place.fields.is_empty() => {
@@ -169,18 +171,15 @@ impl Parser {
             }
             _ => e.to_string(),
         };
-        let text = format!("sum[{k}] {} * {}", read(left, &a), read(&right, &b));
-        let whole = left.span.join(right.span);
-        let fix = match &to.indices {
+        let text = format!("sum[{k}] {} * {}", read(left, &a), read(right, &b));
+        match &to.indices {
             None => {
                 let out = out.join(", ");
                 let help = format!("write `let {}[{out}] = {text}`", to.name);
-                Fix::after(to.span, format!("[{out}]"), &help).and(whole, text)
+                Some(Fix::after(to.span, format!("[{out}]"), &help).and(whole, text))
             }
-            Some(given) if *given == out => Fix::replace(whole, text, "write {}"),
-            Some(_) => return Err(Box::new(diag.help(help))),
-        };
-        Err(Box::new(diag.fix(fix)))
+            Some(given) => (*given == out).then(|| Fix::replace(whole, text, "write {}")),
+        }
     }
 
     /// The indices of an access, or those that a tensor named or transposed would have.
@@ -247,17 +246,23 @@ impl Parser {
         let (read, out) = (format!("{root}[{a}, {b}]"), format!("[{b}, {a}]"));
         let help = format!("write `let {}{out} = {read}`", left.name);
         let fix = Fix::after(left.span, out, &help).and(place.span, read);
-        let alone = self.ends() && self.starts_value(place.span);
+        let alone = self.ends() && self.is_whole(place.span);
         (alone && a != b).then(|| diag.fix(fix))
     }
 
     /// The tensor with known axes of which a method or field is named, and those axes.
     fn tensor_of(&self, place: &Place) -> Option<(Arc<str>, Vec<String>)> {
+        self.rooted(place).filter(|_| place.fields.len() == 1)
+    }
+
+    /// A tensor with known axes that is named as a whole, and those axes.
+    pub(super) fn tensor(&self, place: &Place) -> Option<(Arc<str>, Vec<String>)> {
+        self.rooted(place).filter(|_| place.fields.is_empty())
+    }
+
+    fn rooted(&self, place: &Place) -> Option<(Arc<str>, Vec<String>)> {
         let root = place.path.as_ident()?;
-        let shape = self
-            .shapes
-            .get(&root.name)
-            .filter(|_| place.fields.len() == 1)?;
+        let shape = self.shapes.get(&root.name)?;
         Some((root.name.clone(), shape.clone()))
     }
 
@@ -270,7 +275,7 @@ impl Parser {
         };
         let help = method_help(&place.path, method.as_str());
         self.at += 1;
-        let args = self.list(Delim::Paren, Self::expr)?;
+        let args = self.arguments()?;
         let span = place.span.join(self.buffer.span(self.at - 1));
         let fix = self.tensor_of(place).and_then(|(root, shape)| {
             self.method_fix((&root, &shape), method.as_str(), &args, span)
@@ -281,7 +286,7 @@ impl Parser {
         }))
     }
 
-    fn method_fix(
+    pub(super) fn method_fix(
         &self,
         (root, shape): (&str, &[String]),
         method: &str,
@@ -290,7 +295,7 @@ impl Parser {
     ) -> Option<Fix> {
         let left = self.left.as_ref()?;
         let taken = left.indices.clone().unwrap_or_default();
-        let alone = self.ends() && self.starts_value(span);
+        let alone = self.ends() && self.is_whole(span);
         if !names::are_distinct(shape) {
             return None;
         }
@@ -347,7 +352,7 @@ impl Parser {
     }
 
     /// Does a `=` stand in front of it?
-    fn starts_value(&self, span: Span) -> bool {
+    fn is_whole(&self, span: Span) -> bool {
         let tokens = self.buffer.tokens();
         let at = tokens
             .iter()
@@ -356,7 +361,8 @@ impl Parser {
     }
 
     /// `sum(x[i])` and `sum(i) x[i]`; the arguments are not taken yet.
-    pub(super) fn called_agg(&mut self, agg: &Ident) -> Parse<Box<Diag>> {
+    /// `start` is where the call begins.
+    pub(super) fn called_agg(&mut self, agg: &Ident, start: Span) -> Parse<Box<Diag>> {
         let text = format!("`{agg}` is an aggregation, so it names the indices it reduces");
         let diag = Diag::new(Code::UnknownFunction, agg.span, text);
         let help = format!("write `{agg}[i] x[i]`");
@@ -387,8 +393,8 @@ impl Parser {
             ExprKind::Access { .. } | ExprKind::Call { .. } => arg.to_string(),
             _ => format!("({arg})"),
         };
-        let whole = agg.span.join(self.buffer.span(close));
-        let alone = self.ends() && self.starts_value(whole);
+        let whole = start.join(self.buffer.span(close));
+        let alone = self.ends() && self.is_whole(whole);
         let text = match alone {
             true => format!("{agg}[{over}] {body}"),
             false => format!("({agg}[{over}] {body})"),
