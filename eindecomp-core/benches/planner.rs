@@ -1,7 +1,7 @@
 //! Plan times, gaps and memory of the planner, on one core.
 //!
-//! `cargo bench -p eindecomp-core --features testing --bench planner -- [CASE]...` runs the cases whose names contain one of the
-//! arguments, or all of them. A time is the least processor time of several runs (where the system
+//! `cargo bench -p eindecomp-core --features testing --bench planner -- [CASE]... [P]...` runs the cases whose names
+//! contain one of the arguments, or all of them, on each of the numbers of devices, or on all of the case. A time is the least processor time of several runs (where the system
 //! does not tell it: elapsed time) and counts everything from the bound graph to the solution:
 //! candidates, tables, search. `placed-…` are whole plans by placed bytes, the others partition vectors by
 //! `communication`.
@@ -13,10 +13,9 @@ use eindecomp_core::plan::samples::Llama;
 use eindecomp_core::plan::{Algorithm, Certificate, Cluster, PlanOptions, communication, plan};
 
 fn main() {
-    let wanted: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|a| !a.starts_with("--"))
-        .collect();
+    let arguments = std::env::args().skip(1).filter(|a| !a.starts_with("--"));
+    let (numbers, wanted): (Vec<String>, Vec<String>) =
+        arguments.partition(|a| a.parse::<u32>().is_ok());
     let layers = |layers| Llama {
         layers,
         ..Llama::B7
@@ -29,7 +28,8 @@ fn main() {
             return;
         }
         let graph = graph();
-        for &p in devices {
+        let asked = |p: &&u32| numbers.is_empty() || numbers.contains(&p.to_string());
+        for &p in devices.iter().filter(asked) {
             measure(name, &graph, p, make);
         }
     };

@@ -78,6 +78,7 @@ pub fn compare(
         residency: plan.residency,
         constraints: plan.constraints,
         vectors: None,
+        replicas: true,
     };
     let mut search = Search::new(graph, cluster.hierarchy(), rules, &watch)?;
     let mut evaluator = Evaluator::default();

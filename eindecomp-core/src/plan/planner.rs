@@ -7,7 +7,7 @@ use super::communication;
 use super::cost::CostModel;
 use super::cost::communication::Communication;
 use super::fit::{excess, fit};
-use super::place::{Evaluator, Placed, Rules, Search};
+use super::place::{Evaluator, Keep, Placed, Rules, Search};
 use super::search::{Progress, Unwatched, Watch};
 use super::strategy::{Roles, Strategy};
 use super::timed::by_time;
@@ -185,7 +185,18 @@ pub(super) fn best(
     if plan.moved_bytes == 0 {
         return Ok(plan);
     }
-    for named in strategies(graph, on, options, &mut search, &mut evaluator)? {
+    // what is proved to move more under any replicas is not searched for
+    let rules = Rules {
+        replicas: false,
+        ..options.into()
+    };
+    let (mut any, moved) = (Search::new(graph, on, rules, watch)?, weighted(&plan));
+    let mut less = |keep: Keep| any.least(keep).is_some_and(|least| least < moved);
+    if !less(&|_, _| true) {
+        return Ok(plan);
+    }
+    let named = strategies(graph, on, options, &mut search, &mut evaluator, &mut less)?;
+    for named in named {
         if weighted(&named) < weighted(&plan) {
             // it moves less than the search predicted, so what was proved holds for it too
             plan = Plan {
@@ -197,20 +208,22 @@ pub(super) fn best(
     Ok(plan)
 }
 
-/// The best plan of each named strategy that some vertex can follow, in their order.
+/// The best plan of each named strategy that some vertex can follow, and whose vectors are `wanted`, in their order.
 pub(super) fn strategies(
     graph: &BoundGraph,
     on: Hierarchy,
     options: &PlanOptions,
     search: &mut Search,
     evaluator: &mut Evaluator,
+    wanted: &mut dyn FnMut(Keep) -> bool,
 ) -> Result<Vec<Plan>, PlanError> {
     let roles = Roles::of(graph);
     let follow = |strategy: Strategy| {
-        if !search.goes_on() {
+        let keeps = |node, d: &[u32]| strategy.keeps(graph, &roles, node, d);
+        if !search.goes_on() || !wanted(&keeps) {
             return None;
         }
-        let found = search.kept(&|node, d| strategy.keeps(graph, &roles, node, d))?;
+        let found = search.kept(&keeps)?;
         Some(evaluated(graph, on, options, found, evaluator))
     };
     Strategy::ALL.into_iter().filter_map(follow).collect()
@@ -376,6 +389,32 @@ mod tests {
             // JOIN and AGG of `communication`, whose certificate counts REPART too
             prop_assert!(total <= plan.certificate.cost);
             prop_assert!(!placed || total == plan.moved_bytes);
+        }
+
+        #[test]
+        fn bounds_of_strategies_are_below_what_they_move(
+            seed: u64,
+            statements in 1usize..8,
+            devices in 1u32..9,
+            sharded: bool,
+        ) {
+            let graph = random_graph(seed, statements).bound();
+            let options = PlanOptions {
+                residency: if sharded { Residency::Sharded } else { Residency::AsNeeded },
+                ..PlanOptions::default()
+            };
+            let rules = Rules {
+                replicas: false,
+                ..(&options).into()
+            };
+            let (watch, roles) = (Watch::new(&Unwatched), Roles::of(&graph));
+            let mut any = Search::new(&graph, devices.into(), rules, &watch).unwrap();
+            for strategy in Strategy::ALL {
+                let least = any.least(&|node, d| strategy.keeps(&graph, &roles, node, d));
+                let named = named(&graph, devices, &options, strategy).unwrap();
+                prop_assert_eq!(least.is_some(), named.is_some());
+                prop_assert!(least <= named.map(|named| named.moved_bytes));
+            }
         }
     }
 

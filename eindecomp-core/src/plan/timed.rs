@@ -49,6 +49,7 @@ pub(super) fn by_time(
                 &options,
                 &mut search,
                 &mut evaluator,
+                &mut |_| true,
             )?);
         }
     }

@@ -9,10 +9,11 @@
 //!
 //! Files: `spread` (vectors and assignments of device axes), `kind` and
 //! `boxes` (what an edge costs), `model`
-//! (variables and edges of a graph), `values` (lists of values and the problems over them),
+//! (variables and edges), `build` (those of a graph), `values` (lists of values and the problems over them),
 //! `incumbent` (axes that agree), `usage` (memory), `evaluate` (what placements move).
 
 mod boxes;
+mod build;
 mod evaluate;
 mod incumbent;
 mod kind;
@@ -30,10 +31,11 @@ use crate::plan::search::{
 };
 use crate::plan::{Hierarchy, NodePlan};
 
+pub(crate) use build::Rules;
 pub(crate) use evaluate::Evaluator;
 use incumbent::{Aligner, Incumbent};
+pub(crate) use model::Keep;
 use model::Model;
-pub(crate) use model::{Keep, Rules};
 use spread::{Spread, Vector};
 use usage::Usage;
 use values::{List, Tables};
@@ -46,6 +48,11 @@ const VALUES: u64 = 400;
 const CLOSE: Budget = Budget {
     table_bytes: 16 << 20,
     work: 500_000_000,
+};
+/// What a bound alone may use.
+const LEAST: Budget = Budget {
+    table_bytes: 1 << 20,
+    work: 100_000_000,
 };
 /// Most vectors of a variable, beside the incumbent's, that are tried at once.
 const TRIED: usize = 12;
@@ -115,6 +122,13 @@ impl<'a> Search<'a> {
     pub fn kept(&mut self, keep: Keep<'_>) -> Option<Placed> {
         let (domains, some) = self.model.kept(keep);
         some.then(|| self.exact(&domains, false))
+    }
+
+    /// The least that is predicted to move if joins have vectors that `keep` keeps, in bytes; `None` if it keeps none.
+    pub fn least(&mut self, keep: Keep<'_>) -> Option<u128> {
+        let (domains, some) = self.model.kept(keep);
+        let problem = self.vectors.problem(&self.model, &domains);
+        some.then(|| self.model.bytes(solve(&problem, LEAST, self.watch).bound))
     }
 
     /// A good placement: what is left between it and the bound is not searched.

@@ -5,8 +5,9 @@
 //! of the output; tensors that are made before and read later are there too, one copy at least. The
 //! boxes of kept weights are there at every position.
 
+use super::build::{element, makes, reads};
 use super::kind::Kind;
-use super::model::{Model, element, makes, reads};
+use super::model::Model;
 use super::spread::Vector;
 use crate::graph::{BoundGraph, NodeId, Op, Role};
 use crate::plan::search::VarId;

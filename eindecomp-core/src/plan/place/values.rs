@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::kind::{Kind, classes};
-use super::model::Model;
+use super::model::{Model, Seen};
 use super::spread::{Spread, Vector};
 use crate::plan::Hierarchy;
 use crate::plan::search::{PairTable, Problem, VarId};
@@ -162,9 +162,9 @@ impl<T: Value> Tables<T> {
                     self.view(model, e.kind, haves, false),
                 );
                 let table = self.scaled.entry(key).or_insert_with(|| {
-                    let kind = &model.kinds[e.kind].kind;
+                    let Seen { kind, among, .. } = &model.kinds[e.kind];
                     let bytes = T::table(kind, &rows.1, &columns.1, model.on);
-                    let scale = |b: u64| b.saturating_mul(model.unit);
+                    let scale = |b: u64| b.saturating_mul(model.unit) / among;
                     Rc::new(bytes.into_iter().map(scale).collect())
                 });
                 problem.pair_table(&rows.0, &columns.0, table)
