@@ -62,6 +62,48 @@ const ALIASES: &[(&str, &str)] = &[
     ("fabs", "abs"),
 ];
 
+/// Functions of other libraries of one argument, which is `x` in what they are here.
+const FORMULAS: &[(&str, &str)] = &[
+    ("relu6", "clamp(x, 0.0, 6.0)"),
+    ("hardtanh", "clamp(x, -1.0, 1.0)"),
+    ("hardsigmoid", "clamp(x / 6.0 + 0.5, 0.0, 1.0)"),
+    ("hardswish", "x * clamp(x / 6.0 + 0.5, 0.0, 1.0)"),
+    ("leaky_relu", "max(x, 0.01 * x)"),
+    ("elu", "if x > 0.0 { x } else { exp(x) - 1.0 }"),
+    ("mish", "x * tanh(softplus(x))"),
+    ("softsign", "x / (1.0 + abs(x))"),
+    ("logsigmoid", "-softplus(-x)"),
+    ("exp2", "exp(0.6931471805599453 * x)"),
+    ("expm1", "exp(x) - 1.0"),
+    ("log2", "log(x) / 0.6931471805599453"),
+    ("log10", "log(x) / 2.302585092994046"),
+    ("tan", "sin(x) / cos(x)"),
+    ("sinh", "(exp(x) - exp(-x)) / 2.0"),
+    ("cosh", "(exp(x) + exp(-x)) / 2.0"),
+    ("cbrt", "sign(x) * pow(abs(x), 0.3333333333333333)"),
+    ("logit", "log(x / (1.0 - x))"),
+    ("square_root", "sqrt(x)"),
+];
+
+/// What a function of another library is here, as an expression of the argument: `x` where it
+/// stands alone, `held` where operators are around it.
+pub(in crate::syntax) fn formula(name: &str, x: &str, held: &str) -> Option<String> {
+    let (_, formula) = FORMULAS.iter().find(|(known, _)| *known == name)?;
+    let mut out = String::new();
+    for (at, ch) in formula.char_indices() {
+        let before = formula[..at].chars().next_back();
+        let after = formula[at + 1..].chars().next();
+        let inside = |c: Option<char>| c.is_some_and(char::is_alphanumeric);
+        if ch != 'x' || inside(before) || inside(after) {
+            out.push(ch);
+        } else {
+            let alone = before == Some('(') && matches!(after, Some(',' | ')'));
+            out += if alone { x } else { held };
+        }
+    }
+    Some(out)
+}
+
 /// The candidate nearest to `name`, if it is near.
 pub(in crate::syntax) fn nearest<'a>(
     name: &str,
@@ -180,6 +222,9 @@ pub(in crate::syntax) fn nearest_function<'a>(
 pub(in crate::syntax) fn rust_number(path: &Path) -> Option<String> {
     use std::f64::consts as c;
     let names: Vec<&str> = path.segments.iter().map(|s| s.as_str()).collect();
+    if let [name] = names[..] {
+        return Some(unnamed_number(name)?.to_owned());
+    }
     let [.., module, name] = names[..] else {
         return None;
     };
@@ -238,6 +283,16 @@ pub(in crate::syntax) fn rust_number(path: &Path) -> Option<String> {
             let (_, value) = known.into_iter().find(|(known, _)| *known == name)?;
             Some(format!("{value:?}"))
         }
+        _ => None,
+    }
+}
+
+/// What is no finite number, as other languages call it.
+fn unnamed_number(name: &str) -> Option<&'static str> {
+    match name {
+        "INFINITY" | "INF" | "Inf" | "Infinity" => Some("inf"),
+        "NEG_INFINITY" | "NEG_INF" => Some("-inf"),
+        "NAN" | "NaN" | "Nan" => Some("nan"),
         _ => None,
     }
 }

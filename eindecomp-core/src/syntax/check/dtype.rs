@@ -23,9 +23,15 @@ pub(super) fn element_type(name: &Ident, errors: &mut Vec<Diag>) -> Option<DType
         let meant = match name.as_str() {
             "float" | "float32" => Some("f32"),
             "double" | "float64" => Some("f64"),
-            "half" | "float16" => Some("f16"),
+            "half" | "float16" | "fp16" => Some("f16"),
+            "fp32" => Some("f32"),
+            "fp64" => Some("f64"),
             "bfloat16" => Some("bf16"),
-            "int" | "usize" | "isize" | "u64" => Some("i64"),
+            "int" | "usize" | "isize" | "u64" | "i128" | "u128" | "long" => Some("i64"),
+            // The narrowest that holds them.
+            "i8" | "i16" | "u16" | "int8" | "int16" | "short" => Some("i32"),
+            "uint8" | "byte" => Some("u8"),
+            "f8" | "fp8" | "f4" | "i4" | "u4" => None,
             other if is_complex(other) => None,
             other => {
                 let same = known

@@ -14,7 +14,7 @@ use super::unbound::mend;
 use crate::ein::{Agg, DType, ScalarFn, Value};
 use crate::syntax::ast::{self, Ident, LeftIndex, Lit};
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::names::{are, count, instead, nearest_function, rust_number};
+use crate::syntax::names::{are, count, formula, instead, nearest_function, rust_number};
 use crate::syntax::token::Span;
 
 /// Scalar functions that one statement may inline.
@@ -306,7 +306,11 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 span,
             })
         };
-        if let Some(number) = rust_number(&place.path).filter(|_| place.fields.is_empty()) {
+        let known = place.as_ident().is_some_and(|name| {
+            self.cx.dims.dims.contains(&name.name) || self.cx.lookup(name.as_str()).is_some()
+        });
+        let number_of_rust = rust_number(&place.path).filter(|_| place.fields.is_empty() && !known);
+        if let Some(number) = number_of_rust {
             let text = format!("`{place}` is a number of Rust, and is written out here");
             let fix = Fix::replace(span, number, "write {}");
             self.report(Diag::new(Code::DimValue, span, text).fix(fix));
@@ -427,6 +431,22 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 *diag = mend(diag.clone(), value, &left);
             }
         }
+        // Parentheses around all that follows hold a reduction that stood without any.
+        let unbound = self.cx.errors[before..].iter();
+        let unbound = unbound.filter(|diag| diag.code == Code::UnboundIndex);
+        let edits = unbound
+            .flat_map(|diag| &diag.fixes)
+            .flat_map(|fix| &fix.edits);
+        let opened = edits
+            .filter(|(_, text)| text == "(")
+            .map(|(span, _)| span.start);
+        let opened: BTreeSet<u32> = opened.collect();
+        let mut at = 0;
+        self.cx.errors.retain(|diag| {
+            at += 1;
+            let held = diag.code == Code::NestedReduction && opened.contains(&diag.primary.start);
+            at <= before || !held
+        });
     }
 
     fn call(&mut self, path: &ast::Path, args: &[ast::Expr], span: Span) -> Option<Expr> {
@@ -451,6 +471,10 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         let name = path.to_string();
         if self.cx.items.blocks.contains(&*name) {
             return self.cx.inner_call(path, args, span);
+        }
+        if let Some(fix) = self.called_tensor(path, args, span) {
+            let text = format!("`{name}` is a tensor, and is read in square brackets");
+            return Diag::new(Code::UnknownFunction, path.span, text).fix(fix);
         }
         let arity = (1..=3).find(|n| ScalarFn::from_name(&name, *n).is_some());
         if let Some(arity) = arity.filter(|_| ScalarFn::from_name(&name, args.len()).is_none()) {
@@ -479,10 +503,25 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             let help = "a scalar function stands in the `ein!` that uses it; a block of another is called alone";
             return diag.help(format!("{help}: `let y: f32[…] = {name}(…);`"));
         }
+        if let [arg] = args
+            && let Some(formula) = formula(&name, &arg.to_string(), &within_product(arg))
+        {
+            let help = format!("write `{formula}`");
+            return diag.fix(Fix::replace(span, format!("({formula})"), &help));
+        }
         match nearest_function(&name, self.cx.items.scalars.keys().copied()) {
             Some(meant) => diag.fix(Fix::replace(path.span, meant, "did you mean {}?")),
             None => diag.help(instead(&name)),
         }
+    }
+
+    /// An access of a tensor that is written as a call.
+    fn called_tensor(&self, path: &ast::Path, args: &[ast::Expr], span: Span) -> Option<Fix> {
+        let var = self.cx.lookup(path.as_ident()?.as_str())?;
+        let tensor = self.cx.vars[var.at()].ty.as_ref()?.tensor()?;
+        let shown = super::tree::listed(args);
+        let fits = !args.is_empty() && tensor.axes.len() == args.len();
+        fits.then(|| Fix::replace(span, format!("{path}[{shown}]"), "write {}"))
     }
 
     fn inline_scalar(
@@ -546,4 +585,13 @@ impl<'c, 'a> StmtCx<'c, 'a> {
 /// Nodes of an expression.
 pub(super) fn size(e: &Expr) -> usize {
     1 + e.children().into_iter().map(size).sum::<usize>()
+}
+
+/// An expression as it stands in a product.
+fn within_product(e: &ast::Expr) -> String {
+    use ast::ExprKind::{Access, Call, Lit, Name, Paren};
+    match &e.kind {
+        Access { .. } | Call { .. } | Lit(_) | Name(_) | Paren(_) => e.to_string(),
+        _ => format!("({e})"),
+    }
 }

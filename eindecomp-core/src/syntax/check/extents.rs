@@ -13,6 +13,7 @@ use super::outside::inside;
 use super::padding::pad;
 use super::prove::Equality;
 use super::ranges::{index_facts, poly};
+use super::slips::rounded;
 use super::tree::{Clause, Expr, Index, IndexId, Origin};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::CmpOp;
@@ -268,7 +269,10 @@ fn range_of(
     for (at, shifted) in mine {
         let text = &shifted.access.subs[shifted.axis];
         let inside = inside(&facts, text, &at, &shifted.extent);
-        if !shifted.guarded && !inside.is_empty() {
+        if let Some(rounded) = rounded(&shifted.at, text, &shifted.extent, &names) {
+            fix.help = format!("{}, and {}", fix.help, rounded.help);
+            fix.edits.extend(rounded.edits);
+        } else if !shifted.guarded && !inside.is_empty() {
             let pad = pad(cx, &shifted.access, &inside).into_iter().next()?;
             fix.help = format!("{}, and {}", fix.help, pad.help);
             fix.edits.extend(pad.edits);

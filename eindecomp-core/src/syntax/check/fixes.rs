@@ -135,10 +135,10 @@ impl BodyCx<'_> {
             _ => None,
         })?;
         let indices = pattern.indices.as_ref()?.iter().map(|index| match index {
-            LeftIndex::Index(decl) if decl.extent.is_none() => Some(&decl.name),
+            LeftIndex::Index(decl) => Some(decl),
             _ => None,
         });
-        let indices: Vec<&Ident> = indices.collect::<Option<_>>()?;
+        let indices: Vec<&IndexDecl> = indices.collect::<Option<_>>()?;
         if found.len() != declared.len() || indices.len() != found.len() {
             return None;
         }
@@ -151,14 +151,17 @@ impl BodyCx<'_> {
         if order.iter().zip(&indices).all(|(a, b)| a.name == b.name) {
             return None;
         }
-        let names: Vec<&str> = order.iter().map(|name| name.as_str()).collect();
         let help = format!(
             "did you mean `let {}[{}]`?",
             pattern.names[0],
-            names.join(", ")
+            super::tree::listed(&order)
         );
+        let span = |decl: &IndexDecl| {
+            let range = decl.extent.as_ref().map(|extent| extent.span);
+            range.map_or(decl.name.span, |range| decl.name.span.join(range))
+        };
         let edits = indices.iter().zip(&order);
-        let edits = edits.map(|(old, new)| (old.span, new.to_string()));
+        let edits = edits.map(|(old, new)| (span(old), new.to_string()));
         Some(Fix {
             help,
             edits: edits.collect(),
@@ -286,6 +289,23 @@ impl BodyCx<'_> {
             Type::Tensor(t) => Some(&t.axes),
             _ => None,
         }
+    }
+
+    /// The dtype that the value of the statement is declared with, if `place` is all of it.
+    pub(super) fn wanted_dtype(&self, place: Span) -> Option<DType> {
+        let StmtKind::Let {
+            pat,
+            ty: None,
+            value,
+            ..
+        } = &self.stmt?.kind
+        else {
+            return None;
+        };
+        let names = &self.ast.result.as_ref()?.names;
+        let at = names.iter().position(|n| n.name == pat.names[0].name)?;
+        let declared = self.block.results.get(at)?.ty.tensor()?;
+        (value.span == place && pat.names.len() == 1).then_some(declared.dtype)
     }
 
     /// Does an index on the left at `place` run over an axis of a declared result?

@@ -211,6 +211,65 @@ impl<'e> Guards<'e> {
         Self::edit(condition, parts, more)
     }
 
+    /// The last position in place of the one behind it, in a condition that tells the ends of an
+    /// axis apart: `i == N` never holds.
+    pub(super) fn last(&self, plain: &Facts, outside: &Outside<'_>) -> Option<Fix> {
+        let mut facts = plain.clone();
+        let mut wrong = Vec::new();
+        for (e, a, b) in self.conditions.iter().flat_map(|c| self.unequal(c)) {
+            let (a, b) = match facts.holds(&b, CmpOp::Lt, &a) {
+                true => (b, a),
+                false => (a, b),
+            };
+            let (below, past) = (facts.holds(&a, CmpOp::Lt, &b), &b - &Dim::from(1));
+            let apart = match below && !facts.holds(&a, CmpOp::Lt, &past) {
+                true => past.clone(),
+                false => b,
+            };
+            if below && apart == past {
+                let at_end = |e: &Expr| self.poly(e).is_some_and(|d| &d - &Dim::from(1) == past);
+                let ExprKind::Binary(_, left, right) = &e.kind else {
+                    continue;
+                };
+                let end = [right, left].into_iter().find(|e| at_end(e))?;
+                wrong.push((end.span, past.to_string()));
+            }
+            if facts.holds(&a, CmpOp::Le, &apart) {
+                facts.assume(&a, CmpOp::Lt, &apart);
+            } else if facts.holds(&a, CmpOp::Ge, &apart) {
+                facts.assume(&a, CmpOp::Gt, &apart);
+            }
+        }
+        let [first, ..] = &wrong[..] else { return None };
+        let inside = facts.nonneg(outside.at) && facts.holds(outside.at, CmpOp::Lt, outside.extent);
+        inside.then(|| Fix {
+            help: format!("the last position is `{}`", first.1),
+            edits: wrong.clone(),
+        })
+    }
+
+    /// Comparisons in a condition by which two values are not equal at the access.
+    fn unequal(&self, condition: &Condition<'e>) -> Vec<(&'e Expr, Dim, Dim)> {
+        let (op, cmp) = match condition.holds {
+            true => (BinaryOp::And, CmpOp::Ne),
+            false => (BinaryOp::Or, CmpOp::Eq),
+        };
+        let mut out = Vec::new();
+        let mut open = vec![condition.test];
+        while let Some(e) = open.pop() {
+            match &e.kind {
+                ExprKind::Paren(inner) => open.push(inner),
+                ExprKind::Binary(other, a, b) if *other == op => open.extend([&**a, &**b]),
+                ExprKind::Binary(BinaryOp::Cmp(other), a, b) if *other == cmp => {
+                    let (a, b) = (self.poly(a), self.poly(b));
+                    out.extend(a.zip(b).map(|(a, b)| (e, a, b)));
+                }
+                _ => {}
+            }
+        }
+        out
+    }
+
     fn edit(
         condition: &Condition<'_>,
         parts: Vec<Part<'_>>,

@@ -18,7 +18,7 @@
 //!   `ranges`: accesses in bounds; `prove`: the facts for both;
 //! * `conditions`: guards as facts; `outside`: accesses not proved; `guards`: how conditions around them
 //!   are corrected; `together`: several errors as one;
-//! * `fixes`: changes that errors propose; `padding`: values outside; `unbound`: which index is meant.
+//! * `slips`: of positions; `fixes`: changes that errors propose; `padding`: values outside; `unbound`: which index is meant.
 
 mod access;
 mod aggs;
@@ -52,6 +52,7 @@ mod reduce;
 mod results;
 mod roles;
 mod scalars;
+mod slips;
 mod stmts;
 mod stores;
 mod together;

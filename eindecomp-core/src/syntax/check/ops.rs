@@ -34,6 +34,7 @@ impl StmtCx<'_, '_> {
         if unify(&mut args, texts, &mut self.cx.errors).is_none() {
             self.namesake(texts);
             self.whole_number(function, &args);
+            self.mask(function, &args, texts, span);
             return None;
         }
         let dtypes: Vec<DType> = args.iter().map(|a| a.dtype).collect();
@@ -93,6 +94,35 @@ impl StmtCx<'_, '_> {
         {
             error.primary = span;
             error.fixes = vec![Fix::replace(span, meant, "write {}")];
+            error.help = None;
+        }
+    }
+
+    /// Says of the last error, about a literal beside a mask, that the mask is meant as a number.
+    fn mask(&mut self, function: ScalarFn, args: &[Expr], texts: &[&ast::Expr], span: Span) {
+        let arithmetic = !is_comparison(function) && function != ScalarFn::NOT;
+        let mask = args.iter().position(|arg| arg.dtype == DType::Bool);
+        let numbers = args
+            .iter()
+            .all(|arg| arg.dtype == DType::Bool || flex(arg).is_some());
+        let float = args.iter().any(|arg| flex(arg) == Some(Flex::Float));
+        let wanted = self.cx.wanted_dtype(span).filter(|d| d.is_float());
+        if let (Some(at), Some(error)) = (mask, self.cx.errors.last_mut())
+            && arithmetic
+            && numbers
+            && error.code == Code::NoCommonDtype
+        {
+            let dtype = if float { DType::F32 } else { DType::I64 };
+            let mut fix = cast(texts[at], wanted.unwrap_or(dtype));
+            for arg in args.iter().filter(|_| wanted.is_some()) {
+                if let ExprKind::Lit(Value::Int(n)) = arg.kind {
+                    fix.help += &format!(", and `{n}.0`");
+                    fix = fix.and(arg.span, format!("{n}.0"));
+                }
+            }
+            error.primary = texts[at].span;
+            error.message = format!("`{}` is bool, but a number is needed here", texts[at]);
+            error.fixes = vec![fix];
             error.help = None;
         }
     }

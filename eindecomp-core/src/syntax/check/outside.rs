@@ -7,6 +7,7 @@ use super::guards::{self, Guards};
 use super::padding::pad;
 use super::prove::{Equality, Facts};
 use super::ranges::{Walk, index_facts, poly};
+use super::slips::rounded;
 use super::together::{Kind, Outside};
 use super::tree::{Clause, Expr, ExprKind, IndexId, Origin};
 use crate::ein::dim::Atom;
@@ -103,7 +104,11 @@ impl Walk<'_, '_> {
             })
             .collect();
         let clauses = clauses.and_then(|clauses| self.cx.add_clauses(&clauses));
-        let group = self.group(e, extent);
+        let rounded = rounded(e, text, extent, &self.names).map(|fix| Fix {
+            help: format!("did you mean {}?", fix.help),
+            ..fix
+        });
+        let group = rounded.or_else(|| self.group(e, extent));
         let grouped = group.is_some();
         // One position that is outside whatever the sizes are has no use for padding.
         let hopeless = never && at.as_ref().is_some_and(|at| self.is_free(at));
@@ -111,7 +116,9 @@ impl Walk<'_, '_> {
         let declared = self.as_declared(&at) && in_part.is_none();
         let corrected = at.as_ref().filter(|_| declared && whole).and_then(|at| {
             let outside = guards::Outside { text, at, extent };
-            guards.corrected(plain, &outside)
+            guards
+                .corrected(plain, &outside)
+                .or_else(|| guards.last(plain, &outside))
         });
         let guarded = corrected.is_some();
         let padded = whole && !hopeless && !guarded && !self.stores && self.as_declared(&at);
@@ -141,6 +148,9 @@ impl Walk<'_, '_> {
             .and_then(|high| self.shorter(&at?, &(&high - extent)));
         let diag = match shorter {
             _ if grouped => diag,
+            Some(_) if self.stores => diag.help(format!(
+                "a state has to be as long as what is stored into it; `({text}) % {extent}` comes round to its start"
+            )),
             Some(help) => diag.help(help),
             None if !whole => diag.help("read it under an `if` that keeps the member in range"),
             None => match interior {

@@ -7,11 +7,11 @@ use super::body::BodyCx;
 use super::conditions::assume;
 use super::extents::{Access, Uses};
 use super::prove::Facts;
-use super::together::{Outside, together};
+use super::together::{Kind, Outside, together};
 use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Mixed, Origin, Read, Sub};
 use crate::ein::{Dim, ScalarFn, Value};
 use crate::syntax::ast::CmpOp;
-use crate::syntax::diag::{Code, Diag};
+use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
 
 /// An integer expression over dims and indices (by name) as a polynomial.
@@ -98,7 +98,16 @@ fn walk(
         outside: Vec::new(),
     };
     walk.expr(value, &plain, &plain);
-    let outside = walk.outside;
+    let mut outside = walk.outside;
+    // What a condition that never holds is corrected to, may keep a read inside.
+    let told: Vec<Fix> = (cx.errors[before..].iter())
+        .flat_map(|error| error.fixes.clone())
+        .collect();
+    outside.retain(|o| {
+        !told
+            .iter()
+            .any(|t| o.fixes.iter().any(|(_, fix)| fix.edits == t.edits))
+    });
     cx.errors.extend(together(outside));
     (cx.errors.len() == before).then_some(())
 }
@@ -204,8 +213,29 @@ impl Walk<'_, '_> {
             let text = "this condition can never hold here";
             let diag = Diag::new(Code::ClauseFalse, span, text);
             let help = "an index is in 0..its extent, and fulfils the conditions around this one";
-            self.cx.errors.push(diag.help(help));
+            self.cx.errors.push(match self.past_the_end(never) {
+                Some(fix) => diag.fix(fix),
+                None => diag.help(help),
+            });
         }
+    }
+
+    /// The last position in place of the extent that an index is compared with.
+    fn past_the_end(&self, comparison: &Expr) -> Option<Fix> {
+        let ExprKind::Call(ScalarFn::EQ, sides) = &comparison.kind else {
+            return None;
+        };
+        let [a, b] = &sides[..] else { return None };
+        let end = [(a, b), (b, a)].into_iter().find_map(|(index, end)| {
+            let ExprKind::Index(id) = index.kind else {
+                return None;
+            };
+            let extent = poly(end, &self.names)?;
+            (self.indices[id.at()].extent == extent).then_some((end.span, extent))
+        });
+        let (span, extent) = end?;
+        let last = (&extent - &Dim::from(1)).to_string();
+        Some(Fix::replace(span, last, "the last position is {}"))
     }
 
     /// Does a comparison have indices, none of whose extents is a number?
@@ -231,7 +261,7 @@ impl Walk<'_, '_> {
         if read.otherwise.is_some() {
             return;
         }
-        let mut needed = false;
+        let (mut needed, before) = (false, self.outside.len());
         for (axis, (sub, extent)) in read.subs.iter_mut().zip(&t.axes).enumerate() {
             match sub {
                 Sub::Merged(..) => {}
@@ -252,6 +282,15 @@ impl Walk<'_, '_> {
             }
         }
         read.guarded |= needed;
+        if let [outside, ..] = &self.outside[before..] {
+            let access = outside.access.clone();
+            if let Some(fix) = self.swapped(read, (&access.place, &access.subs), guarded) {
+                for outside in &mut self.outside[before..] {
+                    outside.diag.help = None;
+                    outside.fixes = vec![(Kind::Element, fix.clone())];
+                }
+            }
+        }
     }
 
     /// Is the position in range only by the conditions around it? One that is not at all is

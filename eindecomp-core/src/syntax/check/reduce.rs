@@ -49,7 +49,10 @@ impl StmtCx<'_, '_> {
         let name = reduce.agg.to_string();
         let agg = Agg::from_name(&name);
         let (Some(agg), ReduceBody::Product(body)) = (agg, &reduce.body) else {
-            self.report(self.no_agg(&name, reduce));
+            // A name of its own that hides it is reported.
+            if Agg::from_name(&name).is_none() {
+                self.report(self.no_agg(&name, reduce));
+            }
             return None;
         };
         self.naked(reduce, body, span)?;
@@ -329,7 +332,10 @@ impl StmtCx<'_, '_> {
                 undefined(compared)
             })
         } else if value.dtype == DType::Bool {
+            let whole = reduce.agg.span.join(text.span);
+            let wanted = self.cx.wanted_dtype(whole).filter(|d| d.is_float());
             let number = row.int_identity.map_or(DType::F32, |_| DType::I64);
+            let number = wanted.unwrap_or(number);
             Some(undefined(cast(text, number)))
         } else if row.int_identity.is_none() && value.dtype.is_int() {
             Some(undefined(cast(text, DType::F32)))

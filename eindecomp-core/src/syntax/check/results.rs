@@ -7,6 +7,7 @@ use super::walk::{self, free};
 use crate::ein::Dim;
 use crate::syntax::ast::{self, Expr, ExprKind};
 use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::{are, count};
 use crate::syntax::token::Span;
 
 impl BodyCx<'_> {
@@ -19,14 +20,22 @@ impl BodyCx<'_> {
         let result = ast.result.as_ref()?;
         if result.names.len() != declared.len() {
             let text = format!(
-                "{} results are declared, but {} returned",
-                declared.len(),
-                result.names.len()
+                "{} declared, but {} returned",
+                count(declared.len(), "result is", "results are"),
+                are(result.names.len())
             );
             let diag = Diag::new(Code::ResultType, result.span, text)
                 .secondary(ast.ret.span, "declared here");
-            self.errors
-                .push(diag.help("several results are a tuple on both sides: `(y, z)`"));
+            let found = result.names.iter().map(|name| {
+                let var = self.lookup_or_report(name)?;
+                self.vars[var.at()].used = true;
+                self.vars[var.at()].ty.clone()
+            });
+            let found: Vec<Option<Type>> = found.collect();
+            let found: Option<Vec<Type>> = found.into_iter().collect();
+            let declare = found.and_then(|found| self.declare(&found, ast.ret.span));
+            let help = "several results are a tuple on both sides: `(y, z)`";
+            self.errors.push(diag.fixes(declare).help(help));
             return None;
         }
         let mut out = Some(Vec::new());

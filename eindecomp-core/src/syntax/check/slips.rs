@@ -1,0 +1,120 @@
+//! Positions that leave their axis by a slip in their arithmetic: `i + 1 % N` for `(i + 1) % N`, and
+//! two indices in each other's place.
+
+use std::sync::Arc;
+
+use super::prove::Facts;
+use super::ranges::{Walk, poly};
+use super::tree::{Expr, ExprKind, IndexId, Read, Sub};
+use crate::ein::{Dim, ScalarFn};
+use crate::syntax::diag::Fix;
+use crate::syntax::token::Span;
+
+/// `(i + 1) % N` for `i + 1 % N` on an axis of `N`; the help is that code alone.
+pub(super) fn rounded(e: &Expr, text: &str, axis: &Dim, names: &[Arc<str>]) -> Option<Fix> {
+    let ExprKind::Call(ScalarFn::ADD | ScalarFn::SUB, sides) = &e.kind else {
+        return None;
+    };
+    let [_, last] = &sides[..] else { return None };
+    let ExprKind::Call(ScalarFn::REM, args) = &last.kind else {
+        return None;
+    };
+    let [step, period] = &args[..] else {
+        return None;
+    };
+    let (sum, period) = text
+        .rsplit_once(" % ")
+        .filter(|_| poly(period, names) == Some(axis.clone()))?;
+    let help = format!("`({sum}) % {period}`");
+    let end = step.span.end;
+    Some(Fix::before(e.span, "(", &help).and(Span::new(end, end), ")"))
+}
+
+/// A position of a read: its indices with their places, its axis, and what it is.
+type Position<'p> = (Vec<(Span, IndexId)>, &'p Dim, Dim);
+
+impl Walk<'_, '_> {
+    /// Two indices of a read in each other's place, if all of its positions then are inside.
+    pub(super) fn swapped(
+        &self,
+        read: &Read,
+        text: (&str, &[String]),
+        facts: &Facts,
+    ) -> Option<Fix> {
+        let axes = &read.place.ty.tensor()?.axes;
+        let mut places: Vec<Position<'_>> = Vec::new();
+        for (sub, axis) in read.subs.iter().zip(axes) {
+            let Sub::Expr(e) = sub else { return None };
+            let mut named = Vec::new();
+            indices(e, &mut named);
+            places.push((named, axis, poly(e, &self.names)?));
+        }
+        let mut used: Vec<IndexId> = places
+            .iter()
+            .flat_map(|p| &p.0)
+            .map(|(_, id)| *id)
+            .collect();
+        used.sort_unstable();
+        used.dedup();
+        let pairs = used.iter().enumerate();
+        let mut pairs = pairs.flat_map(|(nth, a)| used[nth + 1..].iter().map(move |b| (*a, *b)));
+        let (a, b) = pairs.find(|(a, b)| {
+            let (x, y) = (&self.names[a.at()], &self.names[b.at()]);
+            places.iter().all(|(_, axis, at)| {
+                let other = |s: &str| match s {
+                    _ if *s == **x => Some(Dim::sym(y.clone())),
+                    _ if *s == **y => Some(Dim::sym(x.clone())),
+                    _ => None,
+                };
+                let at = at.try_substitute(&other);
+                at.is_some_and(|at| {
+                    facts.nonneg(&at) && facts.nonneg(&(&(*axis - &at) - &Dim::from(1)))
+                })
+            })
+        })?;
+        let other = |id: IndexId| match id {
+            _ if id == a => Some(&self.names[b.at()]),
+            _ if id == b => Some(&self.names[a.at()]),
+            _ => None,
+        };
+        let named = places.iter().flat_map(|(named, ..)| named);
+        let edits = named.filter_map(|(span, id)| Some((*span, other(*id)?.to_string())));
+        let edits: Vec<(Span, String)> = edits.collect();
+        let (place, subs) = text;
+        let shown = subs
+            .iter()
+            .map(|sub| renamed(sub, &self.names[a.at()], &self.names[b.at()]));
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        let help = format!("did you mean `{place}[{shown}]`?");
+        Some(Fix { help, edits })
+    }
+}
+
+/// Where indices stand.
+fn indices(e: &Expr, out: &mut Vec<(Span, IndexId)>) {
+    if let ExprKind::Index(id) = e.kind {
+        out.push((e.span, id));
+    }
+    e.children().into_iter().for_each(|e| indices(e, out));
+}
+
+/// A text with two names in each other's place.
+fn renamed(text: &str, a: &str, b: &str) -> String {
+    let is_name = |ch: char| ch.is_alphanumeric() || ch == '_';
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let end = match is_name(first) {
+            true => rest.find(|ch| !is_name(ch)).unwrap_or(rest.len()),
+            false => first.len_utf8(),
+        };
+        let (word, after) = rest.split_at(end);
+        out += match word {
+            _ if word == a => b,
+            _ if word == b => a,
+            _ => word,
+        };
+        rest = after;
+    }
+    out
+}
