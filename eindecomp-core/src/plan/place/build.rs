@@ -239,7 +239,9 @@ impl Build<'_> {
             outputs: e.out.iter().map(Vec::len).sum(),
         });
         let (mut kept, mut fetched) = (Vec::new(), Vec::new());
-        for (tensor, access) in reads(e) {
+        // what makes nothing reads nothing
+        let empty = self.graph.shape(id).contains(&0);
+        for (tensor, access) in reads(e).into_iter().filter(|_| !empty) {
             let (shape, dtype) = (self.graph.shape(tensor), self.graph.node(tensor).dtype);
             match self.sources[tensor.at()].clone() {
                 Some(source) => fetched.push((
