@@ -8,6 +8,7 @@ use super::dtype::{coerce, element_type, settle};
 use super::expr::{Args, MAX_SIZE, StmtCx, size};
 use super::tree::{Component, Expr, ExprKind, RecordAgg};
 use super::types::{Declared, Once};
+use super::walk;
 use crate::ein::{DType, ScalarFn, Value};
 use crate::syntax::ast::{self, Ident, RecordValue};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -63,6 +64,8 @@ pub(super) struct Definition {
     states: Vec<Ident>,
     /// Names of the components.
     components: Vec<Arc<str>>,
+    /// The component that the expression gives.
+    gives: Option<Arc<str>>,
 }
 
 impl Definition {
@@ -83,7 +86,15 @@ impl Definition {
         {
             return diag.fixes([of(a), of(b)]);
         }
-        match nearest(&name, known.keys().map(|k| &**k)) {
+        let partner = || {
+            let (state, _) = name.split_once('.')?;
+            let meant = format!("{state}.{}", self.gives.as_ref()?);
+            known
+                .keys()
+                .find(|known| ***known == *meant)
+                .map(|known| &**known)
+        };
+        match partner().or_else(|| nearest(&name, known.keys().map(|k| &**k))) {
             Some(meant) => diag.fix(Fix::replace(place.span, meant, "did you mean {}?")),
             None if known.is_empty() => diag,
             None => {
@@ -123,7 +134,12 @@ pub(super) fn check(agg: &ast::Agg, items: &Items<'_>) -> (Option<Arc<RecordAgg>
         splits: None,
     };
     let mut cx = BodyCx::bare(&outside, items);
-    let made = Check { agg, cx: &mut cx }.record();
+    let mut check = Check {
+        agg,
+        cx: &mut cx,
+        gives: None,
+    };
+    let made = check.record();
     let errors = std::mem::take(&mut cx.errors);
     (made.filter(|_| errors.is_empty()).map(Arc::new), errors)
 }
@@ -131,6 +147,8 @@ pub(super) fn check(agg: &ast::Agg, items: &Items<'_>) -> (Option<Arc<RecordAgg>
 struct Check<'c, 'a> {
     agg: &'c ast::Agg,
     cx: &'c mut BodyCx<'a>,
+    /// The component whose value is being checked.
+    gives: Option<Arc<str>>,
 }
 
 impl Check<'_, '_> {
@@ -223,6 +241,7 @@ impl Check<'_, '_> {
             agg: self.agg.head.name.clone(),
             states: states.to_vec(),
             components: self.agg.state.iter().map(|f| f.name.name.clone()).collect(),
+            gives: self.gives.clone(),
         };
         let (mut cx, _) = StmtCx::new(self.cx, &[])?;
         let made = cx.defined(definition, known.clone(), e)?;
@@ -265,7 +284,13 @@ impl Check<'_, '_> {
                 unknown.push(name);
                 continue;
             };
+            self.gives = Some(name.name.clone());
+            let before = self.cx.errors.len();
             let value = self.expr(part, &known, states, e);
+            self.gives = None;
+            for error in &mut self.cx.errors[before..] {
+                other_component(error, e, name, states);
+            }
             let value = value.and_then(|v| coerce(v, *dtype, e, &mut self.cx.errors));
             made.insert(name.as_str(), value);
         }
@@ -355,6 +380,30 @@ impl Check<'_, '_> {
             }
         }
         all
+    }
+}
+
+/// Says of an error about dtypes that one operand is another component than the one that is merged.
+fn other_component(error: &mut Diag, e: &ast::Expr, component: &Ident, states: &[Ident]) {
+    if error.code != Code::NoCommonDtype {
+        return;
+    }
+    let second = error.secondary.as_ref().map(|(span, _)| *span);
+    for span in std::iter::once(error.primary).chain(second) {
+        let mut path = Vec::new();
+        walk::path_to(e, span, &mut path);
+        let Some(name) = path.last().map(|e| e.to_string()) else {
+            continue;
+        };
+        let Some((state, field)) = name.split_once('.') else {
+            continue;
+        };
+        let of_state = states.iter().any(|known| known.as_str() == state);
+        if of_state && field != component.as_str() {
+            let meant = format!("{state}.{component}");
+            error.fixes = vec![Fix::replace(span, meant, "did you mean {}?")];
+            return;
+        }
     }
 }
 

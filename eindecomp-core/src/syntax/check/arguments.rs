@@ -247,7 +247,18 @@ impl BodyCx<'_> {
             let what = format!("{what} of block `{}`", instance::base(callee.name.as_str()));
             let answer = self.equal(&expected, actual, &what, || diag.clone());
             if !matches!(answer, Equality::Equal) {
-                self.errors.push(diag);
+                let clause = match answer {
+                    Equality::Unknown => self.add_clause(&expected, CmpOp::Eq, actual),
+                    _ => None,
+                };
+                self.errors.push(match clause {
+                    Some(_) if wrong => diag,
+                    Some(fix) => diag.fix(fix),
+                    None if axis.as_const().is_some() => {
+                        diag.help("the block is for axes of that size: make it a dim of it")
+                    }
+                    None => diag,
+                });
                 wrong = true;
             }
         }
@@ -255,8 +266,8 @@ impl BodyCx<'_> {
     }
 
     /// Says of the first error since number `before` that two arguments stand in each other's place,
-    /// if they then fit.
-    pub(super) fn mend_swapped(
+    /// or that one has its axes in another order, if they then fit.
+    pub(super) fn mend_arguments(
         &mut self,
         callee: &Block,
         types: &[Type],
@@ -266,6 +277,18 @@ impl BodyCx<'_> {
         if self.agree(callee, types) {
             return;
         }
+        let swapped = self.swapped_arguments(callee, types, args);
+        let fix = swapped.or_else(|| self.turned_argument(callee, types, args));
+        if let Some(fix) = fix {
+            self.errors.truncate(before + 1);
+            if let Some(error) = self.errors.get_mut(before) {
+                error.fixes = vec![fix];
+                error.help = None;
+            }
+        }
+    }
+
+    fn swapped_arguments(&self, callee: &Block, types: &[Type], args: &[ast::Expr]) -> Option<Fix> {
         let pairs = (0..args.len()).flat_map(|a| (a + 1..args.len()).map(move |b| (a, b)));
         let mut fitting = pairs.filter(|(a, b)| {
             let mut swapped = types.to_vec();
@@ -273,7 +296,7 @@ impl BodyCx<'_> {
             self.agree(callee, &swapped)
         });
         let (Some((a, b)), None) = (fitting.next(), fitting.next()) else {
-            return;
+            return None;
         };
         let mut shown: Vec<String> = args.iter().map(ast::Expr::to_string).collect();
         let name = instance::base(callee.name.as_str());
@@ -283,11 +306,31 @@ impl BodyCx<'_> {
         ];
         shown.swap(a, b);
         let help = format!("did you mean `{name}({})`?", shown.join(", "));
-        self.errors.truncate(before + 1);
-        if let Some(error) = self.errors.get_mut(before) {
-            error.fixes = vec![Fix { help, edits }];
-            error.help = None;
-        }
+        Some(Fix { help, edits })
+    }
+
+    /// A statement before that gives two axes of an argument in each other's place.
+    fn turned_argument(&self, callee: &Block, types: &[Type], args: &[ast::Expr]) -> Option<Fix> {
+        types
+            .iter()
+            .zip(args)
+            .enumerate()
+            .find_map(|(at, (ty, arg))| {
+                let given = ty.tensor()?;
+                let rank = given.axes.len();
+                let mut pairs = (0..rank).flat_map(|a| (a + 1..rank).map(move |b| (a, b)));
+                pairs.find_map(|(a, b)| {
+                    let (mut turned, mut left) = (given.clone(), index_names(&given.axes));
+                    let value = format!("{arg}[{}]", left.join(", "));
+                    turned.axes.swap(a, b);
+                    left.swap(a, b);
+                    let mut types = types.to_vec();
+                    types[at] = Type::Tensor(turned);
+                    let left = format!("[{}]", left.join(", "));
+                    let fits = self.agree(callee, &types);
+                    fits.then(|| self.hoisted(&left, &value, arg.span))?
+                })
+            })
     }
 
     /// Do arguments of these types fit, with one extent for each dim?

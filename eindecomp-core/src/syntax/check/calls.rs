@@ -86,14 +86,10 @@ impl BodyCx<'_> {
                 count(pat.names.len(), "name is", "names are")
             );
             let diag = Diag::new(Code::Pattern, pat.span, text);
-            let more = match &pat.names[..] {
-                [one] => {
-                    let rest = ", _".repeat(results.len() - 1);
-                    Some(Fix::replace(pat.span, format!("({one}{rest})"), "write {}"))
-                }
-                _ => None,
-            };
-            self.errors.push(diag.fixes(more));
+            self.errors.push(match self.as_many(pat, results.len()) {
+                Some(fix) => diag.fix(fix),
+                None => diag.help(format!("it gives `{}`", super::tree::listed(&results))),
+            });
             return None;
         }
         let mut targets = Vec::new();
@@ -162,7 +158,10 @@ impl BodyCx<'_> {
                 count(results.len(), "result", "results"),
                 count(carried.len(), "name is", "names are")
             );
-            self.errors.push(Diag::new(Code::Pattern, span, text));
+            let diag = Diag::new(Code::Pattern, span, text);
+            self.errors.push(diag.help(
+                "a loop carries all results of a block: make one that returns what is carried",
+            ));
             return None;
         }
         for ((var, old), new) in vars.iter().zip(&carried).zip(&results) {
@@ -365,7 +364,7 @@ impl BodyCx<'_> {
             (types.into_iter().cloned().collect(), self.errors.len());
         for (at, (argument, ty)) in made.iter_mut().enumerate() {
             if self.fit(&callee, at, argument, ty, &args[at]).is_none() {
-                self.mend_swapped(&callee, &given, args, before);
+                self.mend_arguments(&callee, &given, args, before);
                 return None;
             }
         }
@@ -378,7 +377,7 @@ impl BodyCx<'_> {
         let types: Vec<Type> = made.iter().map(|(_, ty)| ty.clone()).collect();
         let spans: Vec<Span> = args.iter().map(|a| a.span).collect();
         let Some(dims) = self.solve_dims(&callee, &types, &spans, said, path) else {
-            self.mend_swapped(&callee, &given, args, before);
+            self.mend_arguments(&callee, &given, args, before);
             return None;
         };
         let of = |s: &str| dims.get(s).cloned();

@@ -130,7 +130,14 @@ fn mismatch(e: &Expr, what: &str, dtype: DType, errors: &mut Vec<Diag>) -> Optio
         _ => None,
     };
     let meant = meant.map(|meant| Fix::replace(e.span, meant, "write {}"));
-    errors.push(Diag::new(Code::NoCommonDtype, e.span, text).fixes(meant));
+    let endless = matches!(e.kind, ExprKind::Lit(Value::Float(x)) if x.is_infinite());
+    let diag = Diag::new(Code::NoCommonDtype, e.span, text).fixes(meant);
+    errors.push(match endless && dtype.is_int() {
+        true => {
+            diag.help("integers have no infinity: leave elements out instead, `max[i where …] …`")
+        }
+        false => diag,
+    });
     None
 }
 

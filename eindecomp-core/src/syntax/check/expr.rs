@@ -201,7 +201,16 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                     let message = format!("{} names stand for {found}", names.len());
                     let fits = made.len() == names.len();
                     if !fits {
-                        self.report(Diag::new(Code::Pattern, pat.span, message));
+                        let diag = Diag::new(Code::Pattern, pat.span, message);
+                        let fewer = (names.len() > made.len())
+                            .then(|| self.cx.as_many(pat, made.len()))
+                            .flatten();
+                        self.report(match fewer {
+                            Some(fix) => diag.fix(fix),
+                            None => diag.help(format!(
+                                "write {found} on the left, `_` for what is not needed"
+                            )),
+                        });
                     }
                     fits
                 })
@@ -484,9 +493,16 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 are(args.len())
             );
             let diag = Diag::new(Code::Arity, path.span, text);
+            let nested = |args: &[ast::Expr]| {
+                let shown = args.iter().map(ast::Expr::to_string);
+                shown.reduce(|all, arg| format!("{name}({all}, {arg})"))
+            };
             return match (Agg::from_name(&name), args) {
                 (Some(_), [_]) => diag.help(format!("over an axis it is `{name}[i] …`")),
-                _ => diag,
+                (Some(_), [_, _, ..]) => {
+                    diag.fixes(nested(args).map(|text| Fix::replace(span, text, "write {}")))
+                }
+                _ => diag.help(format!("it is `{}`", usage(&name, arity))),
             };
         }
         let text = format!("there is no function `{name}`");
@@ -594,4 +610,15 @@ fn within_product(e: &ast::Expr) -> String {
         Access { .. } | Call { .. } | Lit(_) | Name(_) | Paren(_) => e.to_string(),
         _ => format!("({e})"),
     }
+}
+
+/// How a function of the table is called.
+fn usage(name: &str, arity: usize) -> String {
+    let params = match (name, arity) {
+        ("clamp", _) => "x, low, high",
+        (_, 1) => "x",
+        (_, 2) => "x, y",
+        _ => "x, y, z",
+    };
+    format!("{name}({params})")
 }

@@ -262,6 +262,28 @@ impl BodyCx<'_> {
         })
     }
 
+    /// As many names as there are results: further ones are `_`, those that nothing reads are left out.
+    pub(super) fn as_many(&self, pat: &Pattern, count: usize) -> Option<Fix> {
+        let mut names: Vec<&str> = pat.names.iter().map(Ident::as_str).collect();
+        let surplus = names.iter().skip(count);
+        if surplus.into_iter().any(|name| walk::reads(self.ast, name)) {
+            return None;
+        }
+        names.resize(count, "_");
+        let text = match &names[..] {
+            [one] => (*one).to_owned(),
+            many => format!("({})", many.join(", ")),
+        };
+        let (first, last) = (pat.names.first()?.span, pat.names.last()?.span);
+        // The parentheses around several.
+        let place = match pat.names.len() {
+            1 => first,
+            _ if pat.indices.is_none() => pat.span,
+            _ => Span::new(pat.span.start, last.end + 1),
+        };
+        Some(Fix::replace(place, text, "write {}"))
+    }
+
     /// The one integer that is given at each run as the offset of an index at `place` in a store.
     pub(super) fn offset(&self, place: Span, index: &str) -> Option<Fix> {
         let numbers = self.block.params.iter().filter(|param| {

@@ -175,7 +175,8 @@ impl StmtCx<'_, '_> {
                 params.join(", "),
                 are(args.len())
             );
-            self.report(Diag::new(Code::Arity, name.span, text));
+            let usage = format!("it is `{} ({})`", head(reduce), params.join(", "));
+            self.report(Diag::new(Code::Arity, name.span, text).help(usage));
             return None;
         }
         let acc = self.accumulator(reduce)?;

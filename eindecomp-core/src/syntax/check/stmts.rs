@@ -15,7 +15,7 @@ use super::tree::{
     Index, IndexId, LoopVar, MAX_LENGTH, ParamRole, Statement, Stmt, TensorType, Type, VarId,
 };
 use super::types::extent;
-use super::{extents, ranges, unbound};
+use super::{extents, ranges, unbound, walk};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::{self, CmpOp, ForRange, Ident, LeftIndex, Pattern, RType, StmtKind};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -434,6 +434,7 @@ impl<'a> BodyCx<'a> {
                 );
                 let diag = Diag::new(Code::Loop, arrays[at].span, text);
                 let diag = diag.secondary(name.span, "side by side with this");
+                let diag = diag.help("arrays of one loop have one length where they are declared");
                 let what = "arrays of one loop have one length";
                 let equal = self.equal(expected, &length, what, || diag.clone());
                 if !matches!(equal, Equality::Equal) {
@@ -458,7 +459,19 @@ impl<'a> BodyCx<'a> {
                 arrays.len()
             );
             let span = first.span.join(last.span);
-            self.errors.push(Diag::new(Code::Loop, span, text));
+            let diag = Diag::new(Code::Loop, span, text);
+            let names = || vars[..arrays.len()].iter().map(Ident::as_str);
+            let surplus = vars.iter().skip(arrays.len());
+            let unread = surplus
+                .into_iter()
+                .all(|var| !walk::reads(self.ast, var.as_str()));
+            self.errors.push(match vars.len() > arrays.len() && unread {
+                true => {
+                    let text = names().collect::<Vec<_>>().join(", ");
+                    diag.fix(Fix::replace(span, text, "write {}"))
+                }
+                false => diag.help("name one variable for each array"),
+            });
             return None;
         }
         elements.map(LoopVar::Elements)
@@ -466,6 +479,13 @@ impl<'a> BodyCx<'a> {
 
     /// An array with the type of its elements and its length.
     fn array(&mut self, var: &Ident, array: &Ident) -> Option<(VarId, Type, Dim)> {
+        if self.lookup(array.as_str()).is_none() && self.dims.dims.contains(&array.name) {
+            let text =
+                format!("`{array}` is a dim, but a `for` needs an array or a constant range");
+            let diag = Diag::new(Code::Loop, array.span, text);
+            self.errors.push(diag.help(NO_RECURRENCE));
+            return None;
+        }
         let id = self.lookup_or_report(array)?;
         match self.vars[id.at()].ty.clone()? {
             Type::Array(element, length) => Some((id, *element, length)),
@@ -473,9 +493,10 @@ impl<'a> BodyCx<'a> {
                 let text = format!("`{array}` is `{other}`, but a `for` needs an array");
                 let diag = Diag::new(Code::Loop, array.span, text);
                 let diag = diag.secondary(var.span, "to give this its values");
-                self.errors.push(
-                    diag.help("a `for` runs over a struct array or a constant range, `0..4`"),
-                );
+                self.errors.push(diag.help(match other {
+                    Type::Struct(_) => format!("an array of them is declared as `[{other}; 4]`"),
+                    _ => "a `for` runs over a struct array or a constant range, `0..4`".to_owned(),
+                }));
                 None
             }
         }
@@ -486,7 +507,10 @@ impl<'a> BodyCx<'a> {
             let value = self.dims.dim(bound, &mut self.errors)?;
             if value.as_const().is_some_and(|n| n > MAX_LENGTH) {
                 let text = format!("a `for` is written out, so it runs to {MAX_LENGTH} at most");
-                self.errors.push(Diag::new(Code::Loop, bound.span, text));
+                let diag = Diag::new(Code::Loop, bound.span, text);
+                let help =
+                    "what is no step after another is an index: a statement runs over all of it";
+                self.errors.push(diag.help(help));
                 return None;
             }
             if value.as_const().is_some() || self.dims.only_consts(&value) {
@@ -494,8 +518,7 @@ impl<'a> BodyCx<'a> {
             }
             let text = format!("a `for` needs a constant range, but `{value}` is a dim");
             let diag = Diag::new(Code::Loop, bound.span, text);
-            self.errors
-                .push(diag.help("recurrences of symbolic length are outside the language"));
+            self.errors.push(diag.help(NO_RECURRENCE));
             None
         });
         let [Some(first), Some(last)] = bounds else {
@@ -537,6 +560,8 @@ impl<'a> BodyCx<'a> {
         Some(LoopVar::Number { symbol, low, high })
     }
 }
+
+const NO_RECURRENCE: &str = "recurrences of symbolic length are outside the language";
 
 /// What statements define, with their places.
 fn defined(stmts: &[ast::Stmt]) -> Vec<(Arc<str>, Span)> {

@@ -1,6 +1,6 @@
 //! Looking through expressions as written.
 
-use crate::syntax::ast::{Expr, ExprKind, Place, Sub};
+use crate::syntax::ast::{Block, Expr, ExprKind, ForRange, Ident, Place, Stmt, StmtKind, Sub};
 use crate::syntax::token::Span;
 
 /// The name that an expression is.
@@ -27,6 +27,41 @@ pub(super) fn path_to<'e>(e: &'e Expr, place: Span, path: &mut Vec<&'e Expr>) ->
         path.pop();
     }
     found
+}
+
+/// Does a block read something of this name?
+pub(super) fn reads(block: &Block, wanted: &str) -> bool {
+    let result = block.result.iter().flat_map(|result| &result.names);
+    result.into_iter().any(|name| name.as_str() == wanted) || stmts_read(&block.stmts, wanted)
+}
+
+fn stmts_read(stmts: &[Stmt], wanted: &str) -> bool {
+    let is = |name: &Ident| name.as_str() == wanted;
+    let of = |e: &Expr| mentions(e, &[wanted]) || roots(e, wanted);
+    stmts.iter().any(|stmt| match &stmt.kind {
+        StmtKind::Let { value, .. } => of(value),
+        StmtKind::Store { subs, value, .. } => of(value) || subs.iter().any(of),
+        StmtKind::Carry { targets, args, .. } => targets.iter().any(is) || args.iter().any(of),
+        StmtKind::For { range, body, .. } => {
+            let arrays = match range {
+                ForRange::Arrays(arrays) => &arrays[..],
+                ForRange::Range(..) => &[],
+            };
+            arrays.iter().any(is) || stmts_read(body, wanted)
+        }
+        StmtKind::Error(_) => true,
+    })
+}
+
+/// Does an expression read an element or a field of this?
+fn roots(e: &Expr, wanted: &str) -> bool {
+    let place = match &e.kind {
+        ExprKind::Access { place, .. } | ExprKind::Name(place) => Some(place),
+        _ => None,
+    };
+    let root = place.and_then(|place| place.path.as_ident());
+    root.is_some_and(|root| root.as_str() == wanted)
+        || e.children().into_iter().any(|e| roots(e, wanted))
 }
 
 /// Where an expression names this.
