@@ -30,6 +30,7 @@ mod weights;
 pub use bucket::Buckets;
 pub use cache::{CacheMode, EmbeddedPlans, Nearest, PlanMiss, PlanOrigin, UnknownMode};
 pub use eindecomp_core::ein::{DType, Dim};
+pub use eindecomp_core::graph::from_syntax::{Consts, LowerError, TextError};
 pub use eindecomp_core::graph::{EinGraph, Pin};
 pub use eindecomp_core::kernel;
 #[cfg(feature = "planner")]

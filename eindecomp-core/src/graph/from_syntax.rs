@@ -16,14 +16,14 @@ mod store;
 pub use error::{LowerError, TextError};
 pub use record::is_softmax_sum;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use inline::{Frame, Lower};
 
 use super::{EinGraph, GraphBuilder, GraphError, NodeId, Role};
 use crate::ein::{Dim, Value};
-use crate::syntax::check::{Block, Checked, ForeignCall, ParamRole};
+use crate::syntax::check::{Block, Checked, ForeignCall, ParamRole, base_name};
 use crate::syntax::{check, parse_text};
 
 /// Values of the Rust consts that a program mentions, by their path as written.
@@ -134,17 +134,25 @@ pub struct Context<'a> {
 }
 
 impl EinGraph {
-    /// The block called `block` of a program in text form.
+    /// The block called `block` of a program in text form; an instance of a generic block has its
+    /// choices in its name, `norm/bf16`, `add/2/f32`. `consts` are the values of the Rust consts
+    /// that the program mentions.
     ///
     /// # Errors
-    /// Every error of the program, or those of building the block.
+    /// Every error of the program with its line, or those of building the block.
     pub fn from_text(source: &str, block: &str, consts: &Consts) -> Result<EinGraph, TextError> {
         let (program, mut errors) = parse_text(source);
         let checked = check::check_program(&program);
         errors.extend(checked.errors.iter().cloned());
         errors.sort_by_key(|diag| (diag.primary, diag.code));
         if !errors.is_empty() {
-            return Err(TextError::Program(errors));
+            return Err(TextError::Program {
+                source: source.into(),
+                errors,
+            });
+        }
+        if let Some(error) = unnamed(&checked, block) {
+            return Err(error);
         }
         block_graph(&checked, block, consts).map_err(TextError::Block)
     }
@@ -288,6 +296,26 @@ fn given_states(
         true => Ok(made),
         false => Err(errors),
     }
+}
+
+/// The error about a name that is no block's, or a generic block's.
+fn unnamed(program: &Checked, block: &str) -> Option<TextError> {
+    if program.block(block).is_some() || program.with_instance(block).is_some() {
+        return None;
+    }
+    let names = program.blocks.iter().map(|b| &b.name.name);
+    if program.instance_name(block, &[]).is_some() {
+        let of = |name: &&Arc<str>| base_name(name) == block;
+        return Some(TextError::Generic {
+            block: block.into(),
+            instances: names.filter(of).take(3).cloned().collect(),
+        });
+    }
+    let known: BTreeSet<&str> = names.map(|name| base_name(name)).collect();
+    Some(TextError::UnknownBlock {
+        block: block.into(),
+        known: known.into_iter().map(Arc::from).collect(),
+    })
 }
 
 fn find<'p>(program: &'p Checked, name: &str) -> Result<&'p Block, Vec<LowerError>> {

@@ -1,5 +1,6 @@
 //! What keeps a block from becoming a graph.
 
+use std::fmt;
 use std::sync::Arc;
 
 use crate::ein::dim::DimError;
@@ -118,14 +119,77 @@ pub enum LowerError {
     },
 }
 
-/// Why a text is no graph.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+/// Why a text is no graph. Displayed, and shown by `unwrap`, with the lines that it is about.
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum TextError {
-    /// Errors of the program, in order of place.
-    #[error("{}", .0.iter().map(Diag::to_string).collect::<Vec<_>>().join("\n"))]
-    Program(Vec<Diag>),
+    /// Errors of the program.
+    Program {
+        /// The text, of which the errors' places are byte offsets.
+        source: Arc<str>,
+        /// All of them, in order of place.
+        errors: Vec<Diag>,
+    },
+    /// The text has no block of this name.
+    UnknownBlock {
+        /// The name.
+        block: Arc<str>,
+        /// The blocks that it has.
+        known: Vec<Arc<str>>,
+    },
+    /// A block with `T: Float`, `T: Int` or `dim ..L`, of which an instance must be named.
+    Generic {
+        /// The block.
+        block: Arc<str>,
+        /// Names of some of its instances.
+        instances: Vec<Arc<str>>,
+    },
     /// The block cannot be built.
-    #[error("{}", .0.iter().map(LowerError::to_string).collect::<Vec<_>>().join("\n"))]
     Block(Vec<LowerError>),
 }
+
+impl fmt::Display for TextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = |names: &[Arc<str>]| {
+            let shown: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+            shown.join(", ")
+        };
+        match self {
+            TextError::Program { source, errors } => {
+                for (at, error) in errors.iter().enumerate() {
+                    let gap = if at > 0 { "\n\n" } else { "" };
+                    let shown = error.render(source).to_string();
+                    write!(f, "{gap}{}", shown.trim_end())?;
+                }
+                Ok(())
+            }
+            TextError::UnknownBlock { block, known } if known.is_empty() => {
+                write!(f, "there is no block `{block}`: the text has none")
+            }
+            TextError::UnknownBlock { block, known } => {
+                write!(
+                    f,
+                    "there is no block `{block}`: the text has {}",
+                    names(known)
+                )
+            }
+            TextError::Generic { block, instances } => write!(
+                f,
+                "block `{block}` is generic: name an instance, such as {}",
+                names(instances)
+            ),
+            TextError::Block(errors) => {
+                let shown: Vec<String> = errors.iter().map(LowerError::to_string).collect();
+                f.write_str(&shown.join("\n"))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for TextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self}")
+    }
+}
+
+impl std::error::Error for TextError {}

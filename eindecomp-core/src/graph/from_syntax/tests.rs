@@ -10,10 +10,6 @@ fn graph(source: &str, block: &str, consts: &[(&str, i64)]) -> EinGraph {
             assert_eq!(graph.verify(), Ok(()));
             graph
         }
-        Err(TextError::Program(diags)) => {
-            let shown: String = diags.iter().map(|d| d.render(source).to_string()).collect();
-            panic!("{shown}")
-        }
         Err(error) => panic!("{error}"),
     }
 }
@@ -485,6 +481,7 @@ fn an_instance_is_checked_once() {
     assert!(Arc::ptr_eq(&first, &second));
 }
 
+mod errors;
 mod records;
 
 #[test]
