@@ -1,6 +1,6 @@
 //! Text to tokens, exactly as Rust's own lexer would hand them to the macro.
 
-use super::diag::{Code, Diag};
+use super::diag::{Code, Diag, Fix};
 use super::token::{Builder, Delim, Span, TokenBuffer};
 
 /// Reads a text; spans are byte offsets. Problems are reported and reading goes on.
@@ -73,6 +73,12 @@ impl<'a> Lexer<'a> {
             return false;
         };
         if rest.starts_with("//") {
+            self.line_comment();
+        } else if is_hash_comment(rest) {
+            let span = self.span(start, start + 1);
+            let fix = Fix::replace(span, "//", "write {}");
+            let diag = Diag::new(Code::Syntax, span, "a comment begins with `//`");
+            self.out.slip(diag.fix(fix));
             self.line_comment();
         } else if rest.starts_with("/*") {
             self.block_comment();
@@ -233,6 +239,12 @@ impl<'a> Lexer<'a> {
             "this string is never closed",
         ));
     }
+}
+
+/// Does a comment of Python start here? An attribute's `#` may stand apart from its bracket.
+fn is_hash_comment(rest: &str) -> bool {
+    let after = rest.strip_prefix("# ").map(str::trim_start);
+    after.is_some_and(|after| !after.starts_with(['[', '!']))
 }
 
 /// The number of hashes, if a raw string starts here.

@@ -151,6 +151,12 @@ const WRITTEN_OUT: &[(&[&str], &str)] = &[
         &["concat", "concatenate", "cat", "stack"],
         "say where each part goes: `if i < N { x[i] } else { y[i - N] }`",
     ),
+    (
+        &[
+            "to", "into", "cast", "astype", "type", "float", "int", "convert",
+        ],
+        "a conversion is `x as f32`",
+    ),
     (&["where", "select"], "write `if … { … } else { … }`"),
     (
         &["var", "variance", "std"],

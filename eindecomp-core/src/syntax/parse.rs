@@ -1,5 +1,5 @@
-//! Recursive descent over the whole grammar: items here, the rest in submodules; `slips` and
-//! `whole`: what other languages write.
+//! Recursive descent over the whole grammar: items here, the rest in submodules; `applied`, `brackets`,
+//! `compound`, `declared`, `foreign`, `slips` and `whole`: what other languages write.
 //!
 //! An error ends the statement or item it is in, and reading goes on behind it, so that one run
 //! reports several. Nesting is bounded by [`MAX_DEPTH`] and the operators of a statement by
@@ -7,11 +7,15 @@
 //! stack.
 
 mod applied;
+mod attrs;
 mod brackets;
+mod compound;
 mod cursor;
+mod declared;
 mod expr;
 mod foreign;
 mod item;
+mod loops;
 mod slips;
 mod stmt;
 mod types;
@@ -126,7 +130,7 @@ impl Parser {
                 self.stray_semicolon();
                 continue;
             }
-            let attrs = self.attrs(cursor::AttrPlace::Item);
+            let attrs = self.attrs(attrs::AttrPlace::Item);
             let start = self.at;
             if start == self.end {
                 let found = self.unexpected::<()>("an item after these attributes");

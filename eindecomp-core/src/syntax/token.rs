@@ -189,6 +189,16 @@ impl TokenBuffer {
         }
     }
 
+    /// Makes brackets of the shape `delim` of those that open at `index`.
+    pub fn set_delim(&mut self, index: usize, delim: Delim) {
+        let close = self.partner(index);
+        for (at, tok) in [(index, Tok::Open(delim)), (close, Tok::Close(delim))] {
+            if let Some(token) = self.tokens.get_mut(at) {
+                token.tok = tok;
+            }
+        }
+    }
+
     /// The index after the token tree that starts at `index`.
     pub fn after_tree(&self, index: usize) -> usize {
         self.partner(index).max(index) + 1
@@ -357,6 +367,11 @@ impl Builder {
         self.unclosed.push((delim, self.diags.len()));
         self.error(Diag::new(Code::Syntax, open, text));
         self.link(at, delim, Span::new(span.start, span.start));
+    }
+
+    /// Adds a problem that is read over.
+    pub fn slip(&mut self, diag: Diag) {
+        self.diags.push(diag);
     }
 
     /// Adds a problem behind which nothing need be as it seems.

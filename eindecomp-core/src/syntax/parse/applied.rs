@@ -1,10 +1,11 @@
 //! Calls as other languages write them: without brackets, `sum x[i]` and `exp x[i]`; of a module,
 //! `torch.exp(x[i])`; `where(c, a, b)`; `einsum("ij,jk->ik", a, b)`.
 
+use super::compound::not_on;
 use super::foreign::is_module;
-use super::slips::{function, not_on};
+use super::slips::function;
 use super::{Parse, Parser};
-use crate::ein::{Agg, ScalarFn};
+use crate::ein::{Agg, DType, ScalarFn};
 use crate::syntax::ast::{Expr, ExprKind, Ident, IndexDecl, Place, Reduce, ReduceBody};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::{Delim, Span, Tok};
@@ -120,6 +121,48 @@ impl Parser {
         })))
     }
 
+    /// Takes the `where` behind indices; an `if` or `|` there is reported.
+    pub(super) fn eat_where(&mut self) -> bool {
+        if self.is_word("if") || self.is("|") {
+            let fix = Fix::replace(self.span(), "where", "write {}");
+            self.slip(self.span(), "a condition stands behind `where`", fix);
+            self.at += 1;
+            return true;
+        }
+        self.eat_word("where")
+    }
+
+    /// The accumulator behind a `,` instead of a `;`, `sum[k, f32]`, reported.
+    pub(super) fn acc_of(&mut self, indices: &mut Vec<IndexDecl>) -> Option<Ident> {
+        let [.., before, last] = &indices[..] else {
+            return None;
+        };
+        let dtype = last.name.clone();
+        DType::from_name(dtype.as_str()).filter(|_| last.extent.is_none())?;
+        let place = Span::new(before.name.span.end, dtype.span.start);
+        let text = "an accumulator's dtype stands behind a `;`";
+        self.slip(dtype.span, text, Fix::replace(place, "; ", "write {}"));
+        indices.pop();
+        Some(dtype)
+    }
+
+    /// The error about `sum[j < i]` and `sum[j, j < i]`, at the comparison.
+    pub(super) fn bare_condition(&self, diag: Diag, indices: &[IndexDecl]) -> Diag {
+        let [before @ .., last] = indices else {
+            return diag;
+        };
+        let name = &last.name;
+        let help = format!("a condition stands behind `where`: `{name} where {name} …`");
+        let fix = match before.last() {
+            Some(comma) if before.iter().any(|decl| decl.name.name == name.name) => {
+                let place = Span::new(comma.name.span.end, name.span.start);
+                Fix::replace(place, " where ", &help)
+            }
+            _ => Fix::after(name.span, format!(" where {name}"), &help),
+        };
+        diag.fix(fix)
+    }
+
     /// The name of what is called here, without the module of another language.
     pub(super) fn called(&self, place: &Place) -> Option<Ident> {
         let known = |name: &Ident| self.shapes.contains_key(&name.name);
@@ -182,10 +225,44 @@ impl Parser {
         }
     }
 
+    /// Takes the generics of a call, `f::<N>(x)` and `f<N>(x)`, which are reported.
+    pub(super) fn turbofish(&mut self) {
+        let begin = self.at;
+        let mut at = begin + usize::from(self.is("::"));
+        if !self.is_at(at, "<") {
+            return;
+        }
+        let part = |tok: Option<&Tok>| match tok {
+            Some(Tok::Ident(_) | Tok::Literal(_)) => true,
+            Some(Tok::Punct(punct)) => matches!(*punct, "," | "::"),
+            _ => false,
+        };
+        at += 1;
+        while part(self.peek_at(at)) {
+            at += 1;
+        }
+        if self.is_at(at, ">") && self.peek_at(at + 1) == Some(&Tok::Open(Delim::Paren)) {
+            let span = self.span().join(self.buffer.span(at));
+            self.at = at + 1;
+            let fix = Fix::replace(span, "", "leave it out");
+            self.slip(
+                span,
+                "what is called takes its sizes from its arguments",
+                fix,
+            );
+        }
+    }
+
     /// Arguments, of which an axis may be named as in Python; the bracket is taken.
     pub(super) fn arguments(&mut self) -> Parse<Vec<Expr>> {
         self.list(Delim::Paren, |p| {
-            if (p.is_word("dim") || p.is_word("axis")) && p.is_at(p.at + 1, "=") {
+            if p.is_name_at(p.at) && p.is_at(p.at + 1, "=") {
+                let span = p.span().join(p.buffer.span(p.at + 1));
+                let axis = p.is_word("dim") || p.is_word("axis");
+                if !axis {
+                    let fix = Fix::replace(span, "", "leave it out");
+                    p.slip(span, "arguments are told apart by their order", fix);
+                }
                 p.at += 2;
             }
             p.expr()

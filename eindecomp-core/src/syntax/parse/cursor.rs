@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use super::{MAX_DEPTH, MAX_OPERATORS, Parse, Parser};
-use crate::syntax::ast::{Attr, AttrKind, Ident, Lit, Path};
+use crate::syntax::ast::{Ident, Lit, Path};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::literal;
-use crate::syntax::names;
 use crate::syntax::token::{Delim, Span, Tok};
 
 /// Words that Rust keeps for itself, so that every name can be one in the generated code too.
@@ -23,47 +22,6 @@ const USED: &[&str] = &[
     "as", "const", "else", "extern", "false", "fn", "for", "if", "in", "let", "mut", "pub",
     "return", "struct", "true", "use", "where", "while", "loop",
 ];
-
-/// What an attribute stands on.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum AttrPlace {
-    Item,
-    Field,
-    Param,
-    Stmt,
-}
-
-impl AttrPlace {
-    fn expected(self) -> &'static str {
-        match self {
-            AttrPlace::Item => "an item takes docs and Rust's attributes",
-            AttrPlace::Field => "a field takes docs and `#[name = \"…\"]`",
-            AttrPlace::Param => {
-                "a parameter takes docs, `#[weight]`, `#[state]`, `#[host]` and `#[name = \"…\"]`"
-            }
-            AttrPlace::Stmt => "a statement takes docs, `#[whole]` and `#[split(index = parts)]`",
-        }
-    }
-
-    fn names(self) -> &'static [&'static str] {
-        match self {
-            AttrPlace::Item => &[],
-            AttrPlace::Field => &["name"],
-            AttrPlace::Param => &["weight", "state", "host", "name"],
-            AttrPlace::Stmt => &["whole", "split"],
-        }
-    }
-
-    fn allows(self, kind: &AttrKind) -> bool {
-        match kind {
-            AttrKind::Doc(_) => true,
-            AttrKind::Rust(_) | AttrKind::Kernel(_) => self == AttrPlace::Item,
-            AttrKind::Name(_) => matches!(self, AttrPlace::Field | AttrPlace::Param),
-            AttrKind::Weight | AttrKind::State | AttrKind::Host => self == AttrPlace::Param,
-            AttrKind::Whole | AttrKind::Split(_) => self == AttrPlace::Stmt,
-        }
-    }
-}
 
 impl Parser {
     pub(super) fn peek(&self) -> Option<&Tok> {
@@ -129,12 +87,20 @@ impl Parser {
         found
     }
 
-    pub(super) fn expect(&mut self, punct: &str) -> Parse<()> {
+    /// Takes a `punct`; what other languages have in its place is reported.
+    pub(super) fn expect(&mut self, punct: &'static str) -> Parse<()> {
         if self.eat(punct) {
-            Ok(())
-        } else {
-            self.unexpected(&format!("`{punct}`"))
+            return Ok(());
         }
+        let Some(tokens) = self.substitute(punct) else {
+            return self.unexpected(&format!("`{punct}`"));
+        };
+        let diag = self.unexpected_diag(&format!("`{punct}`"));
+        let start = self.span();
+        self.at += tokens;
+        let fix = Fix::replace(self.since(start), punct, "write {}");
+        self.diags.push(diag.fix(fix));
+        Ok(())
     }
 
     pub(super) fn expect_word(&mut self, word: &str) -> Parse<()> {
@@ -145,7 +111,18 @@ impl Parser {
         }
     }
 
+    /// Takes the opening bracket; `[` instead of `(` and `(` instead of `[` are reported.
     pub(super) fn open(&mut self, delim: Delim) -> Parse<()> {
+        if let (Delim::Paren, Some(Tok::Open(Delim::Bracket)))
+        | (Delim::Bracket, Some(Tok::Open(Delim::Paren))) = (delim, self.peek())
+        {
+            let diag = self.unexpected_diag(&format!("`{}`", delim.open()));
+            let close = self.buffer.span(self.buffer.partner(self.at));
+            let help = format!("write `{}…{}`", delim.open(), delim.close());
+            let fix = Fix::replace(diag.primary, delim.open(), &help);
+            self.diags.push(diag.fix(fix.and(close, delim.close())));
+            self.buffer.set_delim(self.at, delim);
+        }
         if self.is_open(delim) {
             self.at += 1;
             return Ok(());
@@ -320,7 +297,8 @@ impl Parser {
         if USED.contains(&&*name) || !self.names_something() {
             let diag = self.unexpected_diag(what);
             let help = self.hint().unwrap_or("give it another name");
-            return Err(Box::new(match self.names_something() {
+            let named = self.names_something() && what != "an expression";
+            return Err(Box::new(match named {
                 true => diag.help("give it another name"),
                 false => diag.help(help),
             }));
@@ -379,7 +357,7 @@ impl Parser {
                 }
                 _ => segments.push(self.ident(what)?),
             }
-            if !self.eat("::") {
+            if self.is_at(self.at + 1, "<") || !self.eat("::") {
                 break;
             }
         }
@@ -427,150 +405,5 @@ impl Parser {
                 format!("expected {what}, found a float"),
             ),
         }
-    }
-
-    fn string(&mut self, what: &str) -> Parse<String> {
-        if let Some(Tok::Literal(text)) = self.peek()
-            && let Some(value) = literal::string(text)
-        {
-            self.at += 1;
-            return Ok(value);
-        }
-        self.unexpected(what)
-    }
-
-    /// The attributes here. Wrong ones are reported and left out.
-    pub(super) fn attrs(&mut self, place: AttrPlace) -> Vec<Attr> {
-        let mut attrs = Vec::new();
-        while self.is("#") {
-            let start = self.at;
-            let attr = self.attr(place);
-            if let Some(attr) = self.report(attr) {
-                attrs.push(attr);
-            } else {
-                let bracket = start + 1 + usize::from(self.is_at(start + 1, "!"));
-                let is_attr = self.peek_at(bracket) == Some(&Tok::Open(Delim::Bracket));
-                self.at = if is_attr {
-                    self.buffer.after_tree(bracket)
-                } else {
-                    start + 1
-                };
-            }
-        }
-        attrs
-    }
-
-    fn attr(&mut self, place: AttrPlace) -> Parse<Attr> {
-        let start = self.span();
-        self.expect("#")?;
-        let open = self.at;
-        self.open(Delim::Bracket)?;
-        let kind = self.attr_kind(open)?;
-        self.close(Delim::Bracket)?;
-        let span = self.since(start);
-        if !place.allows(&kind) {
-            let code = Code::Attribute;
-            let diag = Diag::new(code, span, "this attribute does not belong here");
-            return Err(Box::new(match &kind {
-                AttrKind::Rust(tokens) => {
-                    let near = tokens.first().and_then(|token| {
-                        let name = token.tok.to_string();
-                        let meant = names::nearest(&name, place.names().iter().copied())?;
-                        Some(Fix::replace(token.span, meant, "did you mean {}?"))
-                    });
-                    diag.fixes(near).help(place.expected())
-                }
-                AttrKind::Weight if place == AttrPlace::Field => {
-                    let help = "leave it out: a block's parameter of this struct is `#[weight]`";
-                    diag.fix(Fix::replace(span, "", help))
-                }
-                _ => diag.help(place.expected()),
-            }));
-        }
-        Ok(Attr { kind, span })
-    }
-
-    fn attr_kind(&mut self, open: usize) -> Parse<AttrKind> {
-        let name = match self.peek() {
-            Some(Tok::Ident(name)) => name.clone(),
-            _ => return self.unexpected("an attribute"),
-        };
-        let valued = self.is_at(self.at + 1, "=");
-        let kind = match &*name {
-            "weight" => AttrKind::Weight,
-            "state" => AttrKind::State,
-            "host" => AttrKind::Host,
-            "whole" => AttrKind::Whole,
-            "doc" | "name" if valued => {
-                self.at += 2;
-                let text = self.string("a string")?.into();
-                return Ok(if &*name == "doc" {
-                    AttrKind::Doc(text)
-                } else {
-                    AttrKind::Name(text)
-                });
-            }
-            "kernel" => {
-                self.at += 1;
-                self.expect("=")?;
-                return Ok(AttrKind::Kernel(self.path("the path of a Rust function")?));
-            }
-            "name" => {
-                self.at += 1;
-                return self.unexpected("`= \"…\"`");
-            }
-            "split" => {
-                self.at += 1;
-                self.open(Delim::Paren)?;
-                return Ok(AttrKind::Split(self.list1(
-                    Delim::Paren,
-                    "an index",
-                    |p| {
-                        let index = p.ident("an index")?;
-                        p.expect("=")?;
-                        Ok((index, p.integer("a number of parts")?))
-                    },
-                )?));
-            }
-            _ => {
-                let close = self.buffer.partner(open);
-                if let Some(at) = self.no_attribute(open + 1, close) {
-                    self.at = at;
-                    return self.unexpected("an attribute as Rust has them");
-                }
-                let tokens = self.buffer.tokens()[open + 1..close].to_vec();
-                self.at = close;
-                return Ok(AttrKind::Rust(tokens));
-            }
-        };
-        self.at += 1;
-        Ok(kind)
-    }
-
-    /// What Rust would not read as an attribute: it is a path, then nothing, a bracket, or `=` and
-    /// a literal or macro.
-    fn no_attribute(&self, from: usize, close: usize) -> Option<usize> {
-        let path = |mut at: usize| {
-            while self.is_at(at + 1, "::") && matches!(self.peek_at(at + 2), Some(Tok::Ident(_))) {
-                at += 2;
-            }
-            at + 1
-        };
-        let bracket = |at: usize| match self.peek_at(at) {
-            Some(Tok::Open(_)) => self.buffer.after_tree(at),
-            _ => at,
-        };
-        let mut at = path(from);
-        if self.is_at(at, "=") {
-            at += 1;
-            match self.peek_at(at) {
-                Some(Tok::Literal(_)) => at += 1,
-                Some(Tok::Ident(_)) if self.is_at(path(at), "!") => at = bracket(path(at) + 1),
-                _ => return Some(at),
-            }
-        } else {
-            at = bracket(at);
-        }
-        (at != close).then_some(at)
     }
 }

@@ -3,8 +3,8 @@
 use super::{Parse, Parser};
 use crate::ein::{self, ScalarFn};
 use crate::syntax::ast::{
-    BinaryOp, CmpOp, Expr, ExprKind, Ident, Lit, Outside, Path, Place, Reduce, ReduceBody, Sub,
-    UnaryOp,
+    BinaryOp, CmpOp, Expr, ExprKind, Ident, IndexDecl, Lit, Outside, Path, Place, Reduce,
+    ReduceBody, Sub, UnaryOp,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names;
@@ -140,9 +140,12 @@ impl Parser {
         if self.is("&") {
             self.dereferenced();
         }
+        if self.is("+") {
+            self.plus();
+        }
         let op = match self.peek() {
             Some(Tok::Punct("-")) => UnaryOp::Neg,
-            Some(Tok::Punct("!")) => UnaryOp::Not,
+            Some(Tok::Punct("!" | "~")) => self.not(),
             _ => {
                 let value = self.primary()?;
                 return self.postfix(value);
@@ -200,6 +203,9 @@ impl Parser {
     }
 
     fn parens(&mut self) -> Parse<ExprKind> {
+        if let Some(kind) = self.cast_before()? {
+            return Ok(kind);
+        }
         self.open(Delim::Paren)?;
         let outer = std::mem::replace(&mut self.bare_else, false);
         let items = self.list1(Delim::Paren, "an expression", Self::expr);
@@ -216,11 +222,18 @@ impl Parser {
 
     fn condition(&mut self) -> Parse<ExprKind> {
         let start = self.span();
-        self.expect_word("if")?;
+        self.at += 1;
         let cond = Box::new(self.conditional()?);
         let mut naked = Vec::new();
         let then = Box::new(self.branch(&mut naked)?);
-        if !self.eat_word("else") {
+        if self.is_else_if() {
+            let fix = Fix::replace(self.span(), "else if", "write {}");
+            self.slip(
+                self.span(),
+                "another condition stands behind `else if`",
+                fix,
+            );
+        } else if !self.eat_word("else") {
             // Something stands where the `else` is missing.
             if matches!(self.peek(), Some(Tok::Ident(_) | Tok::Open(_))) {
                 return Err(self.no_else(start));
@@ -231,7 +244,7 @@ impl Parser {
                 otherwise: None,
             });
         }
-        let otherwise = if self.is_word("if") {
+        let otherwise = if self.is_word("if") || self.is_else_if() {
             let start = self.span();
             let kind = self.nested(Self::condition)?;
             Expr {
@@ -241,14 +254,15 @@ impl Parser {
         } else {
             self.branch(&mut naked)?
         };
-        if !naked.is_empty() {
-            self.braces(&naked, (&cond, &then, &otherwise));
-        }
-        Ok(ExprKind::If {
+        let kind = ExprKind::If {
             cond,
             then,
             otherwise: Some(Box::new(otherwise)),
-        })
+        };
+        match naked.first() {
+            Some(first) => Ok(self.braces(*first, self.since(start), kind)),
+            None => Ok(kind),
+        }
     }
 
     fn no_else(&self, start: Span) -> Box<Diag> {
@@ -258,6 +272,11 @@ impl Parser {
 
     /// A value in braces; the place of one without goes to `naked`.
     fn branch(&mut self, naked: &mut Vec<Span>) -> Parse<Expr> {
+        let starts = matches!(
+            self.peek_at(self.at + 1),
+            Some(Tok::Ident(_) | Tok::Literal(_))
+        );
+        self.at += usize::from(self.is_word("then") && starts);
         if matches!(self.peek(), Some(Tok::Ident(_) | Tok::Literal(_))) && !self.is_word("else") {
             let value = self.without_default(|p| p.nested(|p| p.binary(OR)))?;
             naked.push(value.span);
@@ -271,6 +290,11 @@ impl Parser {
             ));
         }
         let value = self.expr()?;
+        if self.is(";") && self.peek_at(self.at + 1) == Some(&Tok::Close(Delim::Brace)) {
+            let fix = Fix::replace(self.span(), "", "leave it out");
+            self.slip(self.span(), "the value of a branch stands without `;`", fix);
+            self.at += 1;
+        }
         self.close(Delim::Brace)?;
         Ok(value)
     }
@@ -317,7 +341,14 @@ impl Parser {
             path,
             fields,
         };
+        self.turbofish();
         self.not_transposed(&place)?;
+        let tensor = place
+            .as_ident()
+            .filter(|name| self.shapes.contains_key(&name.name));
+        if let Some(name) = tensor.filter(|_| self.is_open(Delim::Paren)) {
+            self.indices_in_parens(name);
+        }
         match self.peek() {
             Some(Tok::Open(Delim::Bracket)) => self.access(place),
             Some(Tok::Open(Delim::Paren)) => self.call(place),
@@ -336,7 +367,7 @@ impl Parser {
             return Err(self.called_agg(agg, agg.span)?);
         }
         self.at += 1;
-        let args = self.list(Delim::Paren, Self::expr)?;
+        let args = self.arguments()?;
         Ok(ExprKind::Call {
             path: place.path,
             args,
@@ -372,38 +403,22 @@ impl Parser {
         agg: Path,
         body: impl FnOnce(&mut Self) -> Parse<ReduceBody>,
     ) -> Parse<ExprKind> {
-        let close = self.buffer.partner(self.at);
         self.open(Delim::Bracket)?;
-        let mut indices = Vec::new();
-        while self.at < close && !self.is(";") && !self.is_word("where") {
-            indices.push(self.index_decl()?);
-            if !self.eat(",") {
-                break;
-            }
-        }
-        if indices.is_empty() {
-            return self.unexpected("an index to reduce");
-        }
-        let filter = if self.eat_word("where") {
-            Some(self.conditional()?)
+        let mut indices = self.reduced_indices()?;
+        let filter = if self.eat_where() {
+            Some(self.filter()?)
         } else {
             None
         };
-        let acc = if self.eat(";") {
-            Some(self.ident("a dtype")?)
-        } else {
-            None
+        let acc = match self.eat(";") {
+            true => Some(self.ident("a dtype")?),
+            false => self.acc_of(&mut indices),
         };
-        if self.at != close {
+        if !self.is_close(Delim::Bracket) {
             let diag = self.unexpected_diag("`,`, `where`, `;` or `]`");
             let condition = self.comparison().zip(indices.last());
             return Err(Box::new(match condition {
-                Some((_, decl)) if decl.extent.is_none() => {
-                    let name = &decl.name;
-                    let help =
-                        format!("a condition stands behind `where`: `{name} where {name} …`");
-                    diag.fix(Fix::after(name.span, format!(" where {name}"), &help))
-                }
+                Some((_, decl)) if decl.extent.is_none() => self.bare_condition(diag, &indices),
                 _ => diag,
             }));
         }
@@ -416,6 +431,50 @@ impl Parser {
             acc,
             body,
         })))
+    }
+
+    /// The indices of a reduction, up to what stands behind them.
+    fn reduced_indices(&mut self) -> Parse<Vec<IndexDecl>> {
+        let mut indices = Vec::new();
+        loop {
+            while !self.is_close(Delim::Bracket) && !self.is(";") && !self.is_word("where") {
+                indices.push(self.index_decl()?);
+                if !self.eat(",") {
+                    break;
+                }
+            }
+            // More of them, `sum[i][j] x[i, j]`.
+            let after = self.at + 1;
+            let more = self.is_close(Delim::Bracket)
+                && self.peek_at(after) == Some(&Tok::Open(Delim::Bracket));
+            if indices.is_empty() || !more {
+                break;
+            }
+            let between = self.span().join(self.buffer.span(after));
+            self.at += 2;
+            let shown: Vec<String> = indices.iter().map(IndexDecl::to_string).collect();
+            self.joined_brackets(between, &format!("[{}, …]", shown.join(", ")));
+        }
+        if indices.is_empty() {
+            return self.unexpected("an index to reduce");
+        }
+        Ok(indices)
+    }
+
+    /// The condition of a reduction; several are reported and read as one.
+    fn filter(&mut self) -> Parse<Expr> {
+        let mut cond = self.conditional()?;
+        while self.is(",") {
+            let fix = Fix::replace(self.span(), " &&", "write {}");
+            self.slip(self.span(), "conditions are joined by `&&`", fix);
+            self.at += 1;
+            self.operator()?;
+            let right = self.conditional()?;
+            let span = cond.span.join(right.span);
+            let kind = ExprKind::Binary(BinaryOp::And, Box::new(cond), Box::new(right));
+            cond = Expr { kind, span };
+        }
+        Ok(cond)
     }
 
     fn access(&mut self, place: Place) -> Parse<ExprKind> {
@@ -480,6 +539,9 @@ impl Parser {
     pub(super) fn sub(&mut self) -> Parse<Sub> {
         if self.eat("..") {
             return Ok(Sub::Rest(self.rest_index()?));
+        }
+        if self.is_open(Delim::Bracket) {
+            self.merged_brackets();
         }
         if let Some(span) = self.merged() {
             self.at += 1;

@@ -22,6 +22,14 @@ const OPERATORS: &[(&[&str], BinaryOp)] = &[
     (&["and"], BinaryOp::And),
     (&["or"], BinaryOp::Or),
     (&["mod"], BinaryOp::Rem),
+    (&["is"], BinaryOp::Cmp(CmpOp::Eq)),
+];
+
+/// What other languages have in the place of punctuation, by its tokens.
+const SUBSTITUTES: &[(&str, &[&[&str]])] = &[
+    ("=", &[&[":", "="], &["<", "-"], &["=="], &["=>"]]),
+    (":", &[&["="], &["::"], &["=>"]]),
+    ("..", &[&[","], &[":"]]),
 ];
 
 /// What stands in front of names in other languages: modules and number types.
@@ -65,10 +73,30 @@ impl Parser {
         (!ends).then_some((*op, spelling.len()))
     }
 
+    /// Does a `=` stand at `index`, or what is written in its place?
+    pub(super) fn assigns(&self, index: usize) -> bool {
+        self.is_at(index, "=") || self.substitute_at(index, "=").is_some()
+    }
+
+    /// The number of tokens of what stands here instead of `punct`.
+    pub(super) fn substitute(&self, punct: &str) -> Option<usize> {
+        self.substitute_at(self.at, punct)
+    }
+
+    fn substitute_at(&self, index: usize, punct: &str) -> Option<usize> {
+        let (_, all) = SUBSTITUTES.iter().find(|(meant, _)| *meant == punct)?;
+        let here = |tokens: &&&[&str]| {
+            let mut tokens = tokens.iter().enumerate();
+            tokens.all(|(n, text)| self.is_at(index + n, text))
+        };
+        all.iter().find(here).map(|tokens| tokens.len())
+    }
+
     /// Reports an operator in another language's spelling, which was taken.
     pub(super) fn respelt(&mut self, span: Span, op: BinaryOp) -> Parse<()> {
-        let logical = matches!(op, BinaryOp::And | BinaryOp::Or);
-        if logical && matches!(self.peek(), Some(Tok::Literal(_))) {
+        let before = self.at - 1;
+        let bitwise = self.is_at(before, "&") || self.is_at(before, "|");
+        if bitwise && matches!(self.peek(), Some(Tok::Literal(_))) {
             let diag = Diag::new(Code::Syntax, span, "there are no operations on bits");
             return Err(Box::new(diag.help(NO_BITS)));
         }
@@ -97,12 +125,21 @@ impl Parser {
                 "return" => "the last line of a block is its result, without `return`",
                 "in" => "a range stands behind an index in brackets: `sum[i in N] …`",
                 "fn" | "struct" => "items stand side by side, not in one another",
+                "const" => "a Rust const stands outside of `ein!`",
                 "let" => "a `let` is a statement of its own",
                 _ => return None,
             },
             Tok::Literal(text) if text.starts_with('"') => "strings stand in attributes only",
-            Tok::Punct("=") => "a comparison is `==`",
+            Tok::Punct("=") => "a comparison is `==`; arguments and fields have no defaults",
+            Tok::Punct("||") => "a norm is written out: `sqrt(sum[i] sq(x[i]))`",
+            Tok::Punct("|") if self.is_at(self.at + 2, "|") => {
+                "an absolute value is `abs(…)`, and a function an item: `fn twice(x) = 2 * x;`"
+            }
             Tok::Punct("|") => "an absolute value is `abs(…)`",
+            Tok::Punct(":") if self.is_dtype_at(self.at + 1) => "a conversion is `x as f32`",
+            Tok::Punct("!") if matches!(self.peek_at(before?), Some(Tok::Ident(_))) => {
+                "what must hold stands behind the results: `where N % 2 == 0`"
+            }
             Tok::Punct("<") if doubled("<") => NO_BITS,
             Tok::Punct(">") if doubled(">") => NO_BITS,
             Tok::Punct("~") => "logical operators are `&&`, `||` and `!`",

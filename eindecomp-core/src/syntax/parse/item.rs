@@ -10,6 +10,9 @@ use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::nearest;
 use crate::syntax::token::{Delim, Span, Tok};
 
+/// The parts of an aggregation.
+const SECTIONS: [&str; 4] = ["state", "lift", "merge", "finish"];
+
 impl Parser {
     pub(super) fn item(&mut self, attrs: Vec<Attr>) -> Parse<Item> {
         let start = self.span();
@@ -23,7 +26,7 @@ impl Parser {
                 let head = self.head(attrs, vis, "the name of the block")?;
                 self.no_kernel(&head);
                 let after = self.buffer.after_tree(self.at);
-                if self.is_open(Delim::Paren) && self.is_at(after, "=") {
+                if self.is_open(Delim::Paren) && (self.is_at(after, "=") || self.is_untyped()) {
                     return self.scalar_fn(head).map(Item::ScalarFn);
                 }
                 self.block(head, start).map(Item::Block)
@@ -139,11 +142,15 @@ impl Parser {
 
     fn block(&mut self, head: Head, start: Span) -> Parse<Block> {
         let generics = self.generics()?;
+        let open = self.at;
         self.open(Delim::Paren)?;
         let params = self.list(Delim::Paren, Self::param)?;
         self.note_params(&params);
         self.arrow()?;
         let ret = self.rtype()?;
+        if self.is("=") {
+            return Err(Box::new(self.typed_scalar(open, &params)));
+        }
         let mut clauses = self.clauses()?;
         self.clauses.clear();
         let signature = self.since(start);
@@ -180,7 +187,10 @@ impl Parser {
                 Fix::after(before, " ->", "add {}")
             }
             _ => {
-                let help = "a block returns a tensor or a tuple of tensors";
+                let help = match self.is_word("where") {
+                    true => "clauses stand behind the type of the result",
+                    false => "a block returns a tensor or a tuple of tensors",
+                };
                 return Err(Box::new(diag.help(help)));
             }
         };
@@ -279,6 +289,11 @@ impl Parser {
 
     fn structure(&mut self, head: Head) -> Parse<Struct> {
         let generics = self.generics()?;
+        if self.is_open(Delim::Paren) || self.is(";") {
+            let diag = self.unexpected_diag("`{`");
+            let help = "a struct has named fields: `struct Layer<dim D> { w: f32[D, D] }`";
+            return Err(Box::new(diag.help(help)));
+        }
         self.open(Delim::Brace)?;
         let fields = self.list(Delim::Brace, Self::field)?;
         Ok(Struct {
@@ -303,9 +318,13 @@ impl Parser {
             }
             Ok(name)
         })?;
-        self.expect("=")?;
+        let close = self.scalar_body()?;
         let body = self.expr()?;
-        self.expect(";")?;
+        match close {
+            Some(close) if self.at == close => self.at += 1,
+            Some(_) => return self.unexpected("`}`"),
+            None => self.item_end()?,
+        }
         Ok(ScalarFn { head, params, body })
     }
 
@@ -335,7 +354,7 @@ impl Parser {
         self.open(Delim::Paren)?;
         let splits = self.list(Delim::Paren, |p| p.ident("a dim"))?;
         self.no_body(";")?;
-        self.expect(";")?;
+        self.item_end()?;
         Ok(Block {
             head,
             generics,
@@ -348,6 +367,18 @@ impl Parser {
             signature,
             splits: Some(splits),
         })
+    }
+
+    /// The `;` behind an item.
+    fn item_end(&mut self) -> Parse<()> {
+        let next = self.at == self.end || self.is_word("fn") || self.is_word("pub") || self.is("#");
+        if self.is(";") || !next {
+            return self.expect(";");
+        }
+        let before = self.buffer.span(self.at - 1);
+        let diag = self.unexpected_diag("`;`");
+        self.diags.push(diag.fix(Fix::after(before, ";", "add {}")));
+        Ok(())
     }
 
     /// Refuses a body of an `extern fn`, in whose place is `rest`.
@@ -371,11 +402,21 @@ impl Parser {
         self.open(Delim::Paren)?;
         let params = self.list1(Delim::Paren, "an argument", |p| {
             let name = p.ident("an argument")?;
+            if p.is(",") || p.is_close(Delim::Paren) {
+                let diag = p.unexpected_diag("`:` and a dtype");
+                p.diags
+                    .push(diag.fix(Fix::after(name.span, ": f32", "add {}")));
+                let dtype = Ident {
+                    name: "f32".into(),
+                    span: name.span,
+                };
+                return Ok((name, dtype));
+            }
             p.expect(":")?;
             Ok((name, p.ident("a dtype")?))
         })?;
         self.open(Delim::Brace)?;
-        self.expect_word("state")?;
+        self.section("state")?;
         self.open(Delim::Brace)?;
         let state = self.list1(Delim::Brace, "a state component", |p| {
             let name = p.ident("a state component")?;
@@ -388,16 +429,16 @@ impl Parser {
                 identity: p.expr()?,
             })
         })?;
-        self.expect_word("lift")?;
+        self.section("lift")?;
         let lift = self.record()?;
-        self.expect_word("merge")?;
+        self.section("merge")?;
         self.open(Delim::Paren)?;
         let first = self.ident("the name of the first state")?;
         self.expect(",")?;
         let second = self.ident("the name of the second state")?;
         self.close(Delim::Paren)?;
         let merge = self.record_block()?;
-        self.expect_word("finish")?;
+        self.section("finish")?;
         let finish = self.record_block()?;
         self.close(Delim::Brace)?;
         Ok(Agg {
@@ -409,6 +450,32 @@ impl Parser {
             merge,
             finish,
         })
+    }
+
+    /// The word in front of a part of an aggregation.
+    fn section(&mut self, name: &'static str) -> Parse<()> {
+        while self.is(",") || self.is(";") {
+            let fix = Fix::replace(self.span(), "", "leave it out");
+            self.slip(
+                self.span(),
+                "nothing stands between the parts of an aggregation",
+                fix,
+            );
+            self.at += 1;
+        }
+        if self.eat_word(name) {
+            return Ok(());
+        }
+        let diag = self.unexpected_diag(&format!("`{name}`"));
+        let word = self.peek().map(Tok::to_string).unwrap_or_default();
+        if !SECTIONS.contains(&&*word) && matches!(self.peek_at(self.at + 1), Some(Tok::Open(_))) {
+            self.diags
+                .push(diag.fix(Fix::replace(self.span(), name, "write {}")));
+            self.at += 1;
+            return Ok(());
+        }
+        let help = "an aggregation has `state`, `lift`, `merge` and `finish`, in this order";
+        Err(Box::new(diag.help(help)))
     }
 
     fn record(&mut self) -> Parse<Record> {

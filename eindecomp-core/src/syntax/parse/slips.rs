@@ -1,14 +1,12 @@
 //! What other languages write, with how it is written here: methods, slices, `@`, `**`, `?:`, words
 //! for operators. What is clear is reported and read as it is meant.
 
-use super::whole::Left;
 use super::{Parse, Parser};
-use crate::ein::{Agg, ScalarFn};
+use crate::ein::{Agg, DType, ScalarFn};
 use crate::syntax::ast::{
-    BinaryOp, Clause, ClauseKind, Expr, ExprKind, Ident, IndexDecl, Lit, Path, Pattern, Place,
-    ReduceBody, Sub, UnaryOp,
+    BinaryOp, Clause, ClauseKind, Expr, ExprKind, Ident, IndexDecl, Lit, Path, ReduceBody, Sub,
+    UnaryOp,
 };
-use crate::syntax::check::free;
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::literal;
 use crate::syntax::names;
@@ -174,6 +172,15 @@ impl Parser {
     pub(super) fn joined_brackets(&mut self, between: Span, whole: &str) {
         let fix = Fix::replace(between, ", ", &format!("write `{whole}`"));
         self.slip(between, "all indices stand in one pair of brackets", fix);
+    }
+
+    /// Reports the parentheses here as brackets, and reads them so.
+    pub(super) fn indices_in_parens(&mut self, name: &Ident) {
+        let (open, close) = (self.span(), self.buffer.span(self.buffer.partner(self.at)));
+        let help = format!("write `{name}[…]`");
+        let fix = Fix::replace(open, "[", &help).and(close, "]");
+        self.slip(open, "indices stand in brackets", fix);
+        self.buffer.set_delim(self.at, Delim::Bracket);
     }
 
     /// Takes a `;` behind nothing.
@@ -348,22 +355,12 @@ impl Parser {
         Box::new(diag.fix(both))
     }
 
-    /// Reports the values of an `if` that have no braces.
-    pub(super) fn braces(
-        &mut self,
-        naked: &[Span],
-        (cond, then, otherwise): (&Expr, &Expr, &Expr),
-    ) {
-        let edits = naked.iter().flat_map(|span| {
-            let (start, end) = (span.start, span.end);
-            let open = (Span::new(start, start), "{ ".to_owned());
-            [open, (Span::new(end, end), " }".to_owned())]
-        });
-        let fix = Fix {
-            help: format!("write `if {cond} {{ {then} }} else {{ {otherwise} }}`"),
-            edits: edits.collect(),
-        };
-        self.slip(naked[0], "the values of an `if` stand in braces", fix);
+    /// Reports an `if` whose values have no braces, the `first` of them.
+    pub(super) fn braces(&mut self, first: Span, span: Span, kind: ExprKind) -> ExprKind {
+        let whole = Expr { kind, span };
+        let fix = Fix::replace(span, whole.to_string(), "write {}");
+        self.slip(first, "the values of an `if` stand in braces", fix);
+        whole.kind
     }
 
     /// Takes a `&` in front of a value, which is reported.
@@ -371,6 +368,79 @@ impl Parser {
         let fix = Fix::replace(self.span(), "", "leave it out");
         self.slip(self.span(), "there are no references", fix);
         self.at += 1;
+    }
+
+    pub(super) fn is_else_if(&self) -> bool {
+        ["elif", "elseif", "elsif"]
+            .iter()
+            .any(|word| self.is_word(word))
+    }
+
+    /// `(f32) x[i]`, read as `x[i] as f32`.
+    pub(super) fn cast_before(&mut self) -> Parse<Option<ExprKind>> {
+        let start = self.span();
+        let dtype = match self.peek_at(self.at + 1) {
+            Some(Tok::Ident(word)) if DType::from_name(word).is_some() => Ident {
+                name: word.clone(),
+                span: self.buffer.span(self.at + 1),
+            },
+            _ => return Ok(None),
+        };
+        let begin = self.at;
+        self.at = self.buffer.after_tree(begin);
+        if self.at != begin + 3 || !(self.starts_value() || self.is_open(Delim::Paren)) {
+            self.at = begin;
+            return Ok(None);
+        }
+        let value = self.nested(Self::unary)?;
+        let span = self.since(start);
+        let text = format!("({value} as {dtype})");
+        self.slip(
+            start,
+            "a dtype stands behind what it converts",
+            Fix::replace(span, text, "write {}"),
+        );
+        Ok(Some(ExprKind::Cast(Box::new(value), dtype)))
+    }
+
+    /// Takes the third dot of a `...`, which is reported.
+    pub(super) fn third_dot(&mut self) {
+        if self.is(".") && self.is_name_at(self.at + 1) {
+            let fix = Fix::replace(self.span(), "", "leave out the third dot");
+            self.slip(self.span(), "any number of axes has two dots in front", fix);
+            self.at += 1;
+        }
+    }
+
+    /// Reports brackets around the indices of a merged axis, and reads them as parentheses.
+    pub(super) fn merged_brackets(&mut self) {
+        let (open, close) = (self.span(), self.buffer.span(self.buffer.partner(self.at)));
+        let fix = Fix::replace(open, "(", "write `(…)`").and(close, ")");
+        self.slip(
+            open,
+            "the indices of a merged axis stand in parentheses",
+            fix,
+        );
+        self.buffer.set_delim(self.at, Delim::Paren);
+    }
+
+    /// Takes a `+` in front of a value, which is reported.
+    pub(super) fn plus(&mut self) {
+        self.slip(
+            self.span(),
+            "a sign is a `-` or none",
+            Fix::replace(self.span(), "", "leave it out"),
+        );
+        self.at += 1;
+    }
+
+    /// The `!` here; a `~` is reported.
+    pub(super) fn not(&mut self) -> UnaryOp {
+        if self.is("~") {
+            let fix = Fix::replace(self.span(), "!", "write {}");
+            self.slip(self.span(), "logical operators are `&&`, `||` and `!`", fix);
+        }
+        UnaryOp::Not
     }
 
     /// The end of `i in low..high`, whose `low` was read; an index starts at 0.
@@ -396,133 +466,6 @@ impl Parser {
             extent: Some(high),
         })
     }
-
-    /// The operator of a `+=` that stands at `index`.
-    pub(super) fn compound(&self, index: usize) -> Option<BinaryOp> {
-        let op = match self.peek_at(index) {
-            Some(Tok::Punct("+")) => BinaryOp::Add,
-            Some(Tok::Punct("-")) => BinaryOp::Sub,
-            Some(Tok::Punct("*")) => BinaryOp::Mul,
-            Some(Tok::Punct("/")) => BinaryOp::Div,
-            _ => return None,
-        };
-        self.is_at(index + 1, "=").then_some(op)
-    }
-
-    /// `let y[i] += …`: a sum that names its indices, or a value like every other.
-    pub(super) fn let_compound(&mut self, pattern: &Pattern, op: BinaryOp) -> Parse<Expr> {
-        let place = self.span().join(self.buffer.span(self.at + 1));
-        self.at += 2;
-        let value = self.expr()?;
-        let text = "a `let` gives each element its value once";
-        let diag = Diag::new(Code::Syntax, place, text);
-        let left = Left::of(pattern).indices.unwrap_or_default();
-        let over = not_on(&left, &value);
-        let fix = Fix::replace(place, "=", "write {}");
-        if over.is_empty() || op != BinaryOp::Add {
-            return Err(Box::new(match over.is_empty() {
-                true => diag.fix(fix),
-                false => diag.help("write `=`"),
-            }));
-        }
-        let head = format!("sum[{}] ", over.join(", "));
-        let product = matches!(
-            value.kind,
-            ExprKind::Binary(BinaryOp::Mul | BinaryOp::Div, ..)
-                | ExprKind::Access { .. }
-                | ExprKind::Call { .. }
-                | ExprKind::Paren(_)
-        );
-        let shown = match product {
-            true => format!("{head}{value}"),
-            false => format!("{head}({value})"),
-        };
-        let sum = match product {
-            true => Fix::before(value.span, head, ""),
-            false => Fix::wrap(value.span, &format!("{head}("), ")", "", ""),
-        };
-        let edits = fix.edits.into_iter().chain(sum.edits).collect();
-        let help = format!("a sum names its indices: `let {pattern} = {shown}`");
-        Err(Box::new(diag.fix(Fix { help, edits })))
-    }
-
-    /// `k[i] += x[i]`, read as `k[i] = k[i] + x[i]`; the operator is not taken.
-    pub(super) fn store_compound(
-        &mut self,
-        target: &Place,
-        subs: &[Expr],
-        op: BinaryOp,
-    ) -> Parse<Expr> {
-        let place = self.span().join(self.buffer.span(self.at + 1));
-        self.at += 2;
-        let value = self.expr()?;
-        let shown: Vec<String> = subs.iter().map(Expr::to_string).collect();
-        let old = format!("{target}[{}] {}", shown.join(", "), op.symbol());
-        let atom = !matches!(value.kind, ExprKind::Binary(..) | ExprKind::If { .. });
-        let shown = match atom {
-            true => format!("= {old} {value}"),
-            false => format!("= {old} ({value})"),
-        };
-        let mut fix = Fix::replace(place, format!("= {old}"), &format!("write `{shown}`"));
-        if !atom {
-            let (start, end) = (value.span.start, value.span.end);
-            fix = fix
-                .and(Span::new(start, start), "(")
-                .and(Span::new(end, end), ")");
-        }
-        if target
-            .as_ident()
-            .is_some_and(|name| self.lets.contains(&name.name))
-        {
-            let text = format!("`{target}` is no state, so nothing can be stored into it");
-            let help = format!(
-                "make a new tensor of that name: `let {} {shown}`",
-                &old[..old.len() - 2]
-            );
-            let fix =
-                Fix { help, ..fix }.and(Span::new(target.span.start, target.span.start), "let ");
-            return Err(Box::new(
-                Diag::new(Code::StoreTarget, target.span, text).fix(fix),
-            ));
-        }
-        self.slip(place, "a store gives its elements a value", fix);
-        let span = value.span;
-        let access = ExprKind::Access {
-            place: target.clone(),
-            subs: subs.iter().cloned().map(Sub::Expr).collect(),
-            default: None,
-        };
-        let access = Expr {
-            kind: access,
-            span: target.span,
-        };
-        Ok(Expr {
-            kind: ExprKind::Binary(op, Box::new(access), Box::new(value)),
-            span,
-        })
-    }
-
-    /// `y += …`, which is no statement.
-    pub(super) fn carry_compound(&self, name: &Ident) -> Diag {
-        let text = "an assignment without `let` calls a block";
-        let place = self.span().join(self.buffer.span(self.at + 1));
-        let diag = Diag::new(Code::Syntax, place, text);
-        diag.help(match self.loops {
-            0 => format!("`let {name}2[…] = {name}[…] + …;` defines a new tensor"),
-            _ => format!(
-                "a loop carries the result of a block: make what a round does a `fn`, and call it, \
-                 `{name} = step({name});`"
-            ),
-        })
-    }
-}
-
-/// The free names of a value that are no indices of the left side.
-pub(super) fn not_on<'e>(left: &[String], value: &'e Expr) -> Vec<&'e str> {
-    let names = free(value).into_iter();
-    names
-        .filter(|name| left.iter().all(|l| l != name))
-        .collect()
 }
 
 /// A function that a method is, of so many arguments.

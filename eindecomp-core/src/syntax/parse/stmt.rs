@@ -1,11 +1,10 @@
 //! Statements, patterns and results.
 
-use super::cursor::AttrPlace;
+use super::attrs::AttrPlace;
 use super::whole::Left;
 use super::{Parse, Parser};
 use crate::syntax::ast::{
-    Expr, ExprKind, ForRange, Ident, IndexDecl, LeftIndex, Path, Pattern, Place, ResultNames, Stmt,
-    StmtKind,
+    Expr, ExprKind, Ident, IndexDecl, LeftIndex, Path, Pattern, Place, ResultNames, Stmt, StmtKind,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::{Delim, Tok};
@@ -53,6 +52,9 @@ impl Parser {
         if !broken {
             let text = "a block ends in the name of its result";
             let mut diag = Diag::new(Code::Syntax, self.buffer.span(end), text);
+            if stmts.is_empty() {
+                diag = diag.help("its result is a parameter, or what a `let` defines");
+            }
             if let Some(Stmt {
                 kind: StmtKind::Let { pat, .. },
                 ..
@@ -67,22 +69,8 @@ impl Parser {
         (stmts, None, None)
     }
 
-    /// The statements of a `for`, up to the closing brace at `end`.
-    fn for_body(&mut self, end: usize) -> Vec<Stmt> {
-        let mut stmts = Vec::new();
-        while self.at < end {
-            if !self.stmt_recovering(end, &mut stmts) {
-                let diag = self.unexpected_diag("a statement");
-                self.diags
-                    .push(diag.help("a `for` has no result; assign to a `let mut` instead"));
-                self.at = self.after_stmt(self.at, end);
-            }
-        }
-        stmts
-    }
-
     /// Reads one statement, or reports why not and goes on behind it. False if none starts here.
-    fn stmt_recovering(&mut self, end: usize, stmts: &mut Vec<Stmt>) -> bool {
+    pub(super) fn stmt_recovering(&mut self, end: usize, stmts: &mut Vec<Stmt>) -> bool {
         while self.is(";") {
             self.stray_semicolon();
         }
@@ -118,7 +106,7 @@ impl Parser {
     }
 
     fn start(&self) -> Start {
-        if self.is_word("let") {
+        if self.is_word("let") || self.is_foreign_let() {
             return Start::Let;
         }
         if self.is_word("for") {
@@ -138,7 +126,7 @@ impl Parser {
             }
             if self.peek_at(open) == Some(&Tok::Open(Delim::Bracket)) {
                 let after = self.buffer.after_tree(open);
-                if self.is_at(after, "=") || self.compound(after).is_some() {
+                if self.assigns(after) || self.compound(after).is_some() {
                     return Start::Store;
                 }
             }
@@ -147,6 +135,20 @@ impl Parser {
             return Start::Carry;
         }
         Start::Result
+    }
+
+    /// `var y[i] = …`: a word in front of what a `let` would define.
+    fn is_foreign_let(&self) -> bool {
+        let word = match self.peek() {
+            Some(Tok::Ident(word)) => !matches!(&**word, "let" | "for" | "if" | "return" | "dim"),
+            _ => false,
+        };
+        let name = self.at + 1;
+        let mut behind = name + 1;
+        if self.peek_at(behind) == Some(&Tok::Open(Delim::Bracket)) {
+            behind = self.buffer.after_tree(behind);
+        }
+        word && self.is_name_at(name) && self.is_at(behind, "=")
     }
 
     fn stmt(&mut self) -> Parse<StmtKind> {
@@ -161,7 +163,7 @@ impl Parser {
     }
 
     /// Where reading goes on after an error in the statement that starts at `start`.
-    fn after_stmt(&self, start: usize, end: usize) -> usize {
+    pub(super) fn after_stmt(&self, start: usize, end: usize) -> usize {
         let is_for = self.is_word_at(start, "for");
         let mut at = start;
         while at < end {
@@ -206,11 +208,18 @@ impl Parser {
     }
 
     fn let_stmt(&mut self) -> Parse<StmtKind> {
-        self.expect_word("let")?;
+        if self.is_foreign_let() {
+            let fix = Fix::replace(self.span(), "let", "write {}");
+            self.slip(self.span(), "a new tensor is defined by `let`", fix);
+            self.at += 1;
+        } else {
+            self.expect_word("let")?;
+        }
         let at_mut = self.span();
         let mutable = self.eat_word("mut").then_some(at_mut);
         let pat = self.pattern()?;
-        let ty = if self.eat(":") {
+        let assigns = self.is_at(self.at + 1, "=");
+        let ty = if !assigns && self.eat(":") {
             Some(self.rtype()?)
         } else {
             None
@@ -277,9 +286,12 @@ impl Parser {
             self.at += 1;
             self.list1(Delim::Paren, "a name", |p| p.binding("a name"))?
         } else {
-            vec![self.binding("a name")?]
+            self.bare_names()?
         };
         names.iter().for_each(|name| self.take(name));
+        if self.is_open(Delim::Paren) {
+            self.indices_in_parens(&names[0]);
+        }
         let indices = if self.is_open(Delim::Bracket) {
             self.at += 1;
             let mut indices = self.list(Delim::Bracket, Self::left_index)?;
@@ -302,9 +314,36 @@ impl Parser {
         })
     }
 
+    /// A name, or several without parentheses or in brackets, which is reported.
+    fn bare_names(&mut self) -> Parse<Vec<Ident>> {
+        let start = self.span();
+        let text = "several names stand in parentheses";
+        if self.is_open(Delim::Bracket) {
+            self.at += 1;
+            let names = self.list1(Delim::Bracket, "a name", |p| p.binding("a name"))?;
+            let end = self.buffer.span(self.at - 1);
+            let fix = Fix::replace(start, "(", "write `(…)`").and(end, ")");
+            self.slip(start, text, fix);
+            return Ok(names);
+        }
+        let mut names = vec![self.binding("a name")?];
+        while self.is(",") && self.is_name_at(self.at + 1) {
+            self.at += 1;
+            names.push(self.binding("a name")?);
+        }
+        if names.len() > 1 {
+            let span = self.since(start);
+            self.slip(span, text, Fix::wrap(span, "(", ")", "", "write `(…)`"));
+        }
+        Ok(names)
+    }
+
     fn left_index(&mut self) -> Parse<LeftIndex> {
         if self.eat("..") {
             return Ok(LeftIndex::Rest(self.rest_index()?));
+        }
+        if self.is_open(Delim::Bracket) {
+            self.merged_brackets();
         }
         if self.is_open(Delim::Paren) {
             let start = self.span();
@@ -328,12 +367,19 @@ impl Parser {
             };
             return Err(Box::new(self.unexpected_diag("an index").help(help)));
         }
-        Ok(LeftIndex::Index(self.index_decl()?))
+        let index = self.index_decl()?;
+        if matches!(self.peek(), Some(Tok::Punct("+" | "-" | "*" | "/" | "%"))) {
+            let diag = self.unexpected_diag("`,` or `]`");
+            let help = "a `let` defines all elements: an axis has one index, a merged one `(h, e)`";
+            return Err(Box::new(diag.help(help)));
+        }
+        Ok(LeftIndex::Index(index))
     }
 
     /// The index behind a `..`, which is taken; its place is that of both.
     pub(super) fn rest_index(&mut self) -> Parse<Ident> {
         let dots = self.buffer.span(self.at - 1);
+        self.third_dot();
         let index = self.ident("an index after `..`")?;
         Ok(Ident {
             span: dots.join(index.span),
@@ -344,16 +390,21 @@ impl Parser {
     /// `i` or `i in N`
     pub(super) fn index_decl(&mut self) -> Parse<IndexDecl> {
         let name = self.ident("an index")?;
-        let extent = if self.eat_word("in") {
-            let extent = self.dim()?;
-            if self.is("..") {
-                return self.range(&name, extent);
-            }
-            Some(extent)
-        } else {
-            None
-        };
-        Ok(IndexDecl { name, extent })
+        if self.is("=") || self.is(":") {
+            let fix = Fix::replace(self.span(), " in", "write {}");
+            self.slip(self.span(), "the range of an index stands behind `in`", fix);
+            self.at += 1;
+        } else if !self.eat_word("in") {
+            return Ok(IndexDecl { name, extent: None });
+        }
+        let extent = self.dim()?;
+        if self.is("..") {
+            return self.range(&name, extent);
+        }
+        Ok(IndexDecl {
+            name,
+            extent: Some(extent),
+        })
     }
 
     fn store(&mut self) -> Parse<StmtKind> {
@@ -427,56 +478,6 @@ impl Parser {
         })
     }
 
-    fn for_stmt(&mut self) -> Parse<StmtKind> {
-        self.expect_word("for")?;
-        let vars = match self.is_open(Delim::Paren) {
-            true => {
-                self.at += 1;
-                self.list1(Delim::Paren, "a loop variable", |p| {
-                    p.binding("a loop variable")
-                })?
-            }
-            false => vec![self.binding("a loop variable")?],
-        };
-        self.expect_word("in")?;
-        let over = self.at + 1;
-        let range = if self.peek_at(over) == Some(&Tok::Open(Delim::Brace)) {
-            ForRange::Arrays(vec![self.ident("a struct array")?])
-        } else if vars.len() > 1 {
-            self.open(Delim::Paren)?;
-            ForRange::Arrays(self.list1(Delim::Paren, "a struct array", |p| {
-                p.ident("a struct array")
-            })?)
-        } else {
-            let low = self.dim()?;
-            self.expect("..")?;
-            if self.is("=") {
-                let diag = self.unexpected_diag("an extent");
-                let last = match self.peek_at(self.at + 1) {
-                    Some(Tok::Literal(text)) => text.parse::<u64>().ok(),
-                    _ => None,
-                };
-                let help = "ranges exclude their end";
-                return Err(Box::new(match last.and_then(|last| last.checked_add(1)) {
-                    Some(end) => {
-                        let place = self.span().join(self.buffer.span(self.at + 1));
-                        let help = format!("{help}: `{low}..{end}`");
-                        diag.fix(Fix::replace(place, end.to_string(), &help))
-                    }
-                    None => diag.help(format!("{help}: `0 .. N`")),
-                }));
-            }
-            ForRange::Range(low, self.dim()?)
-        };
-        let end = self.buffer.partner(self.at);
-        self.open(Delim::Brace)?;
-        self.loops += 1;
-        let body = self.for_body(end);
-        self.loops -= 1;
-        self.at = end + 1;
-        Ok(StmtKind::For { vars, range, body })
-    }
-
     /// The result: a name or a tuple of names, behind which the block closes, or what stands there
     /// instead.
     fn result(&mut self, end: usize) -> Parse<Result<ResultNames, Expr>> {
@@ -496,6 +497,9 @@ impl Parser {
         }
         let value = self.expr()?;
         if self.at != end {
+            if self.is(",") {
+                return self.bare_result(value, end);
+            }
             if self.is(";") {
                 let text = "expected a statement: `let`, a store, an assignment or `for`";
                 let diag = Diag::new(Code::Syntax, value.span, text);
@@ -513,6 +517,24 @@ impl Parser {
             _ => as_name(&value).map(|name| vec![name]),
         };
         Ok(names.map(|names| ResultNames { names, span }).ok_or(value))
+    }
+
+    /// `a, b` behind what was read of it, read as `(a, b)`.
+    fn bare_result(&mut self, first: Expr, end: usize) -> Parse<Result<ResultNames, Expr>> {
+        let mut items = vec![first];
+        while self.eat(",") && self.at != end {
+            items.push(self.expr()?);
+        }
+        let names: Option<Vec<Ident>> = items.iter().map(as_name).collect();
+        let (Some(names), true) = (names, self.at == end) else {
+            return self.unexpected("`;` or the end of the block");
+        };
+        let span = names[0].span.join(names[names.len() - 1].span);
+        let shown: Vec<&str> = names.iter().map(Ident::as_str).collect();
+        let help = format!("write `({})`", shown.join(", "));
+        let fix = Fix::wrap(span, "(", ")", "", &help);
+        self.slip(span, "several results stand in parentheses", fix);
+        Ok(Ok(ResultNames { names, span }))
     }
 }
 

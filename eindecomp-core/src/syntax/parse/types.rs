@@ -1,6 +1,6 @@
 //! Types, extents, generics and `where` clauses.
 
-use super::cursor::AttrPlace;
+use super::attrs::AttrPlace;
 use super::foreign::class;
 use super::{Parse, Parser};
 use crate::ein::DType;
@@ -112,10 +112,7 @@ impl Parser {
             let value = self.dim()?;
             let span = self.since(start);
             let diag = Diag::new(Code::Syntax, span, "a dim has no default");
-            let mut open = self.at;
-            while open < self.end && self.peek_at(open) != Some(&Tok::Open(Delim::Brace)) {
-                open = self.buffer.after_tree(open);
-            }
+            let open = self.next_brace();
             let help = format!("write `where {dim} == {value}` before the `{{`");
             let fix = self.clause_fix(open, &format!("{dim} == {value}"), &help);
             self.diags.push(diag.fix(fix.and(span, "")));
@@ -188,14 +185,9 @@ impl Parser {
 
     pub(super) fn param(&mut self) -> Parse<Param> {
         let attrs = self.attrs(AttrPlace::Param);
-        let name = self.ident("a parameter")?;
-        self.take(&name);
-        self.expect(":")?;
-        Ok(Param {
-            attrs,
-            name,
-            ty: self.ty()?,
-        })
+        let param = self.typed(attrs)?;
+        self.take(&param.name);
+        Ok(param)
     }
 
     pub(super) fn field(&mut self) -> Parse<Field> {
@@ -288,6 +280,11 @@ impl Parser {
             self.close_angle()?;
             return Ok(TypeKind::Struct { path, args });
         }
+        if let Some(dtype) = path.as_ident()
+            && let Some(kind) = self.axes_in_parens(dtype)?
+        {
+            return Ok(kind);
+        }
         match path.as_ident() {
             Some(name) if !self.names_struct(name.as_str()) => Ok(TypeKind::Tensor {
                 dtype: name.clone(),
@@ -364,7 +361,13 @@ impl Parser {
     }
 
     /// A tensor's type, written in another way from `start` on, which is reported.
-    fn as_tensor(&mut self, start: Span, text: &str, dtype: Ident, axes: Vec<Dim>) -> TypeKind {
+    pub(super) fn as_tensor(
+        &mut self,
+        start: Span,
+        text: &str,
+        dtype: Ident,
+        axes: Vec<Dim>,
+    ) -> TypeKind {
         let span = self.since(start);
         let shown: Vec<String> = axes.iter().map(Dim::to_string).collect();
         let fix = Fix::replace(span, format!("{dtype}[{}]", shown.join(", ")), "write {}");
@@ -380,12 +383,15 @@ impl Parser {
 
     pub(super) fn rtype(&mut self) -> Parse<RType> {
         let start = self.span();
-        let types = if self.is_open(Delim::Paren) {
+        let mut types = if self.is_open(Delim::Paren) {
             self.at += 1;
             self.list1(Delim::Paren, "a type", Self::ty)?
         } else {
             vec![self.ty()?]
         };
+        if self.is(",") {
+            self.more_results(&mut types)?;
+        }
         Ok(RType {
             types,
             span: self.since(start),
@@ -395,7 +401,7 @@ impl Parser {
     /// `where …`, if any.
     pub(super) fn clauses(&mut self) -> Parse<Vec<Clause>> {
         let mut clauses = Vec::new();
-        if self.eat_word("where") {
+        if self.eat_clauses() {
             loop {
                 clauses.push(self.clause()?);
                 if self.is("&&") || self.is("&") || self.is_word("and") {
@@ -430,6 +436,18 @@ impl Parser {
         })
     }
 
+    /// Takes the `where` in front of clauses; another language's word is reported.
+    fn eat_clauses(&mut self) -> bool {
+        let foreign = ["requires", "require", "given", "with", "if"];
+        if foreign.iter().any(|word| self.is_word(word)) {
+            let fix = Fix::replace(self.span(), "where", "write {}");
+            self.slip(self.span(), "what must hold stands behind `where`", fix);
+            self.at += 1;
+            return true;
+        }
+        self.eat_word("where")
+    }
+
     fn clause_op(&mut self) -> Parse<CmpOp> {
         let foreign = match self.foreign_operator() {
             Some((BinaryOp::Cmp(op), tokens)) => Some((op, tokens)),
@@ -442,7 +460,13 @@ impl Parser {
             return Ok(op);
         }
         let Some(op) = self.comparison().filter(|op| *op != CmpOp::Ne) else {
-            return self.unexpected("`==`, `<=`, `>=`, `<` or `>`");
+            let diag = self.unexpected_diag("`==`, `<=`, `>=`, `<` or `>`");
+            return Err(Box::new(match self.is("!=") {
+                true => {
+                    diag.help("a clause says what a size is: that it is another one cannot be used")
+                }
+                false => diag,
+            }));
         };
         self.at += 1;
         Ok(op)
@@ -514,6 +538,7 @@ impl Parser {
             }
             Some(Tok::Punct("..")) => {
                 self.at += 1;
+                self.third_dot();
                 DimKind::Rest(self.ident("a dim after `..`")?)
             }
             Some(Tok::Open(Delim::Paren)) => {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::slips::{function, not_on};
+use super::compound::not_on;
+use super::slips::function;
 use super::{Parse, Parser};
 use crate::ein::Agg;
 use crate::syntax::ast::{
@@ -422,6 +423,9 @@ fn method_help(of: &Path, method: &str) -> String {
     } else if let Some(name) = function(method, 1) {
         format!("a function stands in front: `{name}({of}[i])`")
     } else {
-        names::instead(method)
+        match names::is_known_elsewhere(method) {
+            true => names::instead(method),
+            false => format!("a block is called by its name: `{method}({of})`"),
+        }
     }
 }

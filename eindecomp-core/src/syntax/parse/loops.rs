@@ -1,0 +1,147 @@
+//! Loops, also as other languages write them.
+
+use super::{Parse, Parser};
+use crate::syntax::ast::{Dim, DimKind, ForRange, Stmt, StmtKind};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::token::{Delim, Tok};
+
+impl Parser {
+    /// `for l in ls { … }`
+    pub(super) fn for_stmt(&mut self) -> Parse<StmtKind> {
+        self.expect_word("for")?;
+        let vars = match self.is_open(Delim::Paren) {
+            true => {
+                self.at += 1;
+                self.list1(Delim::Paren, "a loop variable", |p| {
+                    p.binding("a loop variable")
+                })?
+            }
+            false => vec![self.binding("a loop variable")?],
+        };
+        self.expect_word("in")?;
+        let bounds = self.foreign_range()?;
+        let over = self.at + 1;
+        let range = if let Some((low, high)) = bounds {
+            ForRange::Range(low, high)
+        } else if self.peek_at(over) == Some(&Tok::Open(Delim::Brace)) || self.is_at(over, ".") {
+            let array = self.ident("a struct array")?;
+            self.iterated()?;
+            ForRange::Arrays(vec![array])
+        } else if vars.len() > 1 {
+            self.open(Delim::Paren)?;
+            ForRange::Arrays(self.list1(Delim::Paren, "a struct array", |p| {
+                p.ident("a struct array")
+            })?)
+        } else {
+            let low = self.dim()?;
+            self.expect("..")?;
+            if self.is("=") {
+                let diag = self.unexpected_diag("an extent");
+                let last = match self.peek_at(self.at + 1) {
+                    Some(Tok::Literal(text)) => text.parse::<u64>().ok(),
+                    _ => None,
+                };
+                let help = "ranges exclude their end";
+                return Err(Box::new(match last.and_then(|last| last.checked_add(1)) {
+                    Some(end) => {
+                        let place = self.span().join(self.buffer.span(self.at + 1));
+                        let help = format!("{help}: `{low}..{end}`");
+                        diag.fix(Fix::replace(place, end.to_string(), &help))
+                    }
+                    None => diag.help(format!("{help}: `0 .. N`")),
+                }));
+            }
+            ForRange::Range(low, self.dim()?)
+        };
+        let end = self.buffer.partner(self.at);
+        self.open(Delim::Brace)?;
+        self.loops += 1;
+        let body = self.for_body(end);
+        self.loops -= 1;
+        self.at = end + 1;
+        Ok(StmtKind::For { vars, range, body })
+    }
+
+    /// The statements of a `for`, up to the closing brace at `end`.
+    fn for_body(&mut self, end: usize) -> Vec<Stmt> {
+        let mut stmts = Vec::new();
+        while self.at < end {
+            if !self.stmt_recovering(end, &mut stmts) {
+                let diag = self.unexpected_diag("a statement");
+                self.diags
+                    .push(diag.help("a `for` has no result; assign to a `let mut` instead"));
+                self.at = self.after_stmt(self.at, end);
+            }
+        }
+        stmts
+    }
+
+    /// The range of a `for` as other languages write it, read as far as it is none of ours:
+    /// `range(n)`, `&ls`, `n`, `zip(a, b)`. Gives its bounds, if it has some.
+    fn foreign_range(&mut self) -> Parse<Option<(Dim, Dim)>> {
+        if self.is("&") {
+            self.dereferenced();
+        }
+        let start = self.span();
+        let zip =
+            self.is_word("zip") && self.peek_at(self.at + 1) == Some(&Tok::Open(Delim::Paren));
+        if zip {
+            self.at += 1;
+            let fix = Fix::replace(start, "", "leave it out");
+            self.slip(start, "arrays side by side stand in parentheses", fix);
+            return Ok(None);
+        }
+        let ranged =
+            self.is_word("range") && self.peek_at(self.at + 1) == Some(&Tok::Open(Delim::Paren));
+        let number = matches!(self.peek(), Some(Tok::Literal(_)))
+            && self.peek_at(self.at + 1) == Some(&Tok::Open(Delim::Brace));
+        if !ranged && !number {
+            return Ok(None);
+        }
+        let mut bounds = if ranged {
+            self.at += 2;
+            self.list1(Delim::Paren, "an extent", Self::dim)?
+        } else {
+            vec![self.dim()?]
+        };
+        let span = self.since(start);
+        let diag = Diag::new(Code::Syntax, span, "a range is `low..high`");
+        let zero = Dim {
+            kind: DimKind::Int(0),
+            span: start,
+        };
+        let (low, high) = match (bounds.pop(), bounds.pop(), bounds.is_empty()) {
+            (Some(high), None, true) => (zero, high),
+            (Some(high), Some(low), true) => (low, high),
+            _ => {
+                return Err(Box::new(
+                    diag.help("a step is part of what is read: `2 * i`"),
+                ));
+            }
+        };
+        self.diags
+            .push(diag.fix(Fix::replace(span, format!("{low}..{high}"), "write {}")));
+        Ok(Some((low, high)))
+    }
+
+    /// `ls.iter()`, behind the array, reported.
+    fn iterated(&mut self) -> Parse<()> {
+        let start = self.span();
+        let method = match self.peek_at(self.at + 1) {
+            Some(Tok::Ident(word)) if self.is(".") => word.to_string(),
+            _ => return Ok(()),
+        };
+        let text = "a `for` takes an array by its name";
+        if !matches!(&*method, "iter" | "into_iter" | "iter_mut" | "values") {
+            return Err(Box::new(Diag::new(Code::Syntax, start, text).help(
+                "`for l in ls { … }`, or `for (a, b) in (xs, ys) { … }` side by side",
+            )));
+        }
+        self.at += 2;
+        self.open(Delim::Paren)?;
+        self.close(Delim::Paren)?;
+        let span = self.since(start);
+        self.slip(span, text, Fix::replace(span, "", "leave it out"));
+        Ok(())
+    }
+}
