@@ -17,6 +17,7 @@ use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
 
 /// Where an extent is said.
+#[derive(Clone)]
 struct Place {
     extent: Dim,
     span: Span,
@@ -124,8 +125,11 @@ fn disagreeing(cx: &mut BodyCx<'_>, reading: &mut Reading<'_, '_>, index: IndexI
                 let what = format!("index `{name}` is one extent");
                 let text = differ(name, place, &Place::of(u));
                 let diag = Diag::new(Code::ExtentMismatch, u.span, text)
-                    .secondary(place.span, format!("`{name}` is {} here", place.extent))
-                    .help(DIFFERENT);
+                    .secondary(place.span, format!("`{name}` is {} here", place.extent));
+                let diag = match reading.meant(index, &[at]) {
+                    Some(meant) => diag.fix(meant.fix),
+                    None => diag.help(DIFFERENT),
+                };
                 cx.equal(&place.extent, &u.extent, &what, || diag);
             }
             Equality::Differ | Equality::Unknown => odd.push(at),
@@ -133,20 +137,54 @@ fn disagreeing(cx: &mut BodyCx<'_>, reading: &mut Reading<'_, '_>, index: IndexI
     }
     let Some(&first) = odd.first() else { return };
     let meant = reading.meant(index, &odd);
+    if let (None, Some(fix)) = (&meant, other_range(cx, reading, index, &odd)) {
+        let axis = Place::of(&reading.bare[first]);
+        let diag = disagreement(cx, name, &axis, place);
+        cx.errors.push(diag.fix(fix));
+        return;
+    }
     let wrong = Place::of(&reading.bare[meant.as_ref().map_or(first, |meant| meant.wrong)]);
     let known = match meant {
         // What is held against is wrong itself.
         Some(_) if wrong.span == place.span => Place::of(&reading.bare[first]),
-        _ => Place {
-            text: place.text.clone(),
-            access: place.access.clone(),
-            extent: place.extent.clone(),
-            span: place.span,
-        },
+        _ => place.clone(),
     };
+    let diag = disagreement(cx, name, &known, &wrong);
+    let diag = match meant {
+        Some(meant) => diag.fix(reading.take(meant)),
+        None => other_help(cx, reading, (index, &odd), (&known, &wrong), diag),
+    };
+    cx.errors.push(diag);
+}
+
+/// The range that an index is meant to have where all of its uses agree, on an axis of its name.
+fn other_range(
+    cx: &BodyCx<'_>,
+    reading: &Reading<'_, '_>,
+    index: IndexId,
+    odd: &[usize],
+) -> Option<Fix> {
+    let decl = &reading.decls[index.at()];
+    let (_, range) = decl.extent.as_ref()?;
+    let uses: Vec<&Use> = reading
+        .uses(index)
+        .into_iter()
+        .map(|at| &reading.bare[at])
+        .collect();
+    let axis = &uses.first()?.extent;
+    let agree = odd.len() == uses.len() && uses.iter().all(|u| reading.equal(&u.extent, axis));
+    let meant = agree && reading.alike(index, axis);
+    if !meant || part(cx, decl, &uses, reading.wanted.get(&index)).is_some() {
+        return None;
+    }
+    let help = format!("did you mean `{} in {axis}`?", decl.name);
+    Some(Fix::replace(*range, axis.to_string(), &help))
+}
+
+/// The error on the place that is wrong.
+fn disagreement(cx: &BodyCx<'_>, name: &str, known: &Place, wrong: &Place) -> Diag {
     let (a, b) = (&known.extent, &wrong.extent);
-    let answer = cx.facts.equality(a, b);
-    let (code, text) = match answer {
+    let (code, text) = match cx.facts.equality(a, b) {
         Equality::Unknown => (
             Code::UnprovenExtent,
             format!(
@@ -154,15 +192,9 @@ fn disagreeing(cx: &mut BodyCx<'_>, reading: &mut Reading<'_, '_>, index: IndexI
                 known.text, wrong.text
             ),
         ),
-        _ => (Code::ExtentMismatch, differ(name, &known, &wrong)),
+        _ => (Code::ExtentMismatch, differ(name, known, wrong)),
     };
-    let diag =
-        Diag::new(code, wrong.span, text).secondary(known.span, format!("`{name}` is {a} here"));
-    let diag = match meant {
-        Some(meant) => diag.fix(reading.take(meant)),
-        None => other_help(cx, reading, (index, &odd), (&known, &wrong), diag),
-    };
-    cx.errors.push(diag);
+    Diag::new(code, wrong.span, text).secondary(known.span, format!("`{name}` is {a} here"))
 }
 
 const DIFFERENT: &str = "use two indices if these are different axes";

@@ -31,6 +31,13 @@ pub(super) struct Decl {
     pub(super) used_right: bool,
 }
 
+impl Decl {
+    /// Where its extent is said, or itself.
+    pub(super) fn range(&self) -> Span {
+        self.extent.as_ref().map_or(self.span, |(_, span)| *span)
+    }
+}
+
 /// An access as written, without its `else`.
 pub(super) struct Access {
     pub(super) place: String,

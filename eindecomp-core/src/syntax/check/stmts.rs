@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::body::BodyCx;
+use super::body::{BodyCx, Known};
 use super::dims::too_long;
 use super::dtype::element_type;
 use super::expr::StmtCx;
@@ -241,10 +241,11 @@ impl<'a> BodyCx<'a> {
             uses.poisoned.extend(all);
         }
         let wanted = self.wanted(&pat.names[0], &left, &indices);
+        let ranges: Vec<Span> = indices.iter().map(Decl::range).collect();
         let indices = extents::solve(self, indices, &uses, &wanted);
         without_mixed_up(&mut self.errors, before);
         let (indices, mut values) = (indices?, values?);
-        self.index_extents(&indices);
+        self.index_extents(&indices, &ranges)?;
         self.note_ranges(&pat.names[0], &indices, &uses, &wanted);
         for value in &mut values {
             let meant = Some((&uses, &wanted));
@@ -378,11 +379,21 @@ impl<'a> BodyCx<'a> {
     }
 
     /// Every extent is at least 0.
-    pub(super) fn index_extents(&mut self, indices: &[Index]) {
-        for index in indices {
+    pub(super) fn index_extents(&mut self, indices: &[Index], ranges: &[Span]) -> Option<()> {
+        let before = self.errors.len();
+        for (index, range) in indices.iter().zip(ranges) {
+            let of = |var: &Known| {
+                let axes = var.ty.as_ref().and_then(Type::tensor).map(|t| &t.axes);
+                axes.is_some_and(|axes| axes.contains(&index.extent))
+            };
+            // That of an axis is reported with the axis.
+            if index.extent.as_const().is_some() && self.vars.iter().any(of) {
+                continue;
+            }
             let (scope, errors) = (&mut self.dims, &mut self.errors);
-            extent(&index.extent, index.span, scope, &self.facts, errors);
+            extent(&index.extent, *range, scope, &self.facts, errors);
         }
+        (self.errors.len() == before).then_some(())
     }
 
     fn for_stmt(

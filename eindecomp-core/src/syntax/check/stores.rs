@@ -94,9 +94,10 @@ impl BodyCx<'_> {
             let all = (0..indices.len()).map(|at| IndexId(at as u16));
             uses.poisoned.extend(all);
         }
+        let ranges: Vec<Span> = indices.iter().map(extents::Decl::range).collect();
         let indices = extents::solve(self, indices, &uses, &BTreeMap::new());
         let (indices, mut value, mut made) = (indices?, value?, made?);
-        self.index_extents(&indices);
+        self.index_extents(&indices, &ranges)?;
         let inside = ranges::prove_store(self, &indices, &left, &mut made, &accesses);
         ranges::prove(self, &indices, &left, &mut value, &accesses, None)?;
         inside?;

@@ -423,9 +423,11 @@ pub(super) fn signature(
         names.add(&param.name, "parameter", errors);
         let ty = resolve(&param.ty, &mut scope, declared, errors);
         if let Some((ty, role)) = ty.zip(role(param, block, &declared.structs, errors)) {
-            extents(&ty, param.ty.span, &mut scope, &facts, errors);
             let (name, file_name) = (param.name.clone(), file_name(&param.attrs, &ty, errors));
             let dim_spans = dim_spans(&param.ty);
+            for (dim, span) in ty.dims().into_iter().zip(&dim_spans) {
+                extent(dim, *span, &mut scope, &facts, errors);
+            }
             params.push(Param {
                 name,
                 role,
@@ -502,22 +504,6 @@ fn declaration(block: &ast::Block, name: &Ident) -> Option<Span> {
     let mut all = generics.chain(defined);
     all.find(|other| other.name == name.name)
         .map(|other| other.span)
-}
-
-/// Notes that the extents of a parameter are at least 0 where that is not clear.
-fn extents(ty: &Type, span: Span, scope: &mut DimScope, facts: &Facts, errors: &mut Vec<Diag>) {
-    match ty {
-        Type::Tensor(t) => t.axes.iter().for_each(|axis| {
-            extent(axis, span, scope, facts, errors);
-        }),
-        Type::Struct(s) => s.args.iter().for_each(|arg| {
-            extent(arg, span, scope, facts, errors);
-        }),
-        Type::Array(element, length) => {
-            extents(element, span, scope, facts, errors);
-            extent(length, span, scope, facts, errors);
-        }
-    }
 }
 
 /// Notes that an extent is at least 0 where that is not clear.
