@@ -31,8 +31,9 @@ impl Parser {
             (Some(_), "") => self.braced_indices(),
             _ => vec![below.to_owned()],
         };
-        let known = agg.is_some() || function(name.as_str(), 1).is_some();
-        if !known || !self.starts_value() {
+        // Near names are looked for where something is wrong only: that is slow.
+        let known = || agg.is_some() || function(name.as_str(), 1).is_some();
+        if !self.starts_value() || !known() {
             self.at = begin;
             return Ok(ExprKind::Name(place));
         }

@@ -6,9 +6,8 @@ use crate::syntax::diag::{Diag, Fix};
 use crate::syntax::lex::lex;
 use crate::syntax::token::{Delim, Tok, Token, TokenBuffer};
 
-/// Texts and places that are tried are at most so many, so that an error costs little.
-const MAX_BYTES: usize = 1 << 16;
-const MAX_PLACES: usize = 400;
+/// All that is read again for the sake of one error is at most so long, so that it costs little.
+const MAX_BYTES: usize = 1 << 20;
 
 /// Adds to an error about a bracket what to do, in a text that has no other such error. Spans are
 /// offsets into `source`.
@@ -22,7 +21,7 @@ pub(super) fn with_fix(diag: Diag, source: &str, tokens: &TokenBuffer) -> Diag {
         Some((at, delim)) => closings(at, delim, tokens),
         None => vec![Fix::replace(diag.primary, "", "leave it out")],
     };
-    if source.len() > MAX_BYTES || places.len() > MAX_PLACES {
+    if source.len().saturating_mul(places.len()) > MAX_BYTES {
         return diag;
     }
     let mut right = places.into_iter().filter(|fix| is_read(&fix.apply(source)));
