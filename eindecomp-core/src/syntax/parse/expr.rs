@@ -343,12 +343,6 @@ impl Parser {
         };
         self.turbofish();
         self.not_transposed(&place)?;
-        let tensor = place
-            .as_ident()
-            .filter(|name| self.shapes.contains_key(&name.name));
-        if let Some(name) = tensor.filter(|_| self.is_open(Delim::Paren)) {
-            self.indices_in_parens(name);
-        }
         match self.peek() {
             Some(Tok::Open(Delim::Bracket)) => self.access(place),
             Some(Tok::Open(Delim::Paren)) => self.call(place),
