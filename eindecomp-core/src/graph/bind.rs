@@ -62,7 +62,7 @@ pub enum BindError {
 }
 
 impl BindError {
-    /// Does one follow from the other, which comes first, or say the same of another place?
+    /// Does it follow from the other, or say the same of another place?
     fn follows(&self, first: &BindError) -> bool {
         use BindError::{Clause, ClauseValue, Dim, Negative};
         match (first, self) {
@@ -85,9 +85,10 @@ impl BindError {
     }
 }
 
-/// Adds an error whose cause is not told yet.
+/// Adds an error whose cause is not told yet, in place of those that follow from it.
 fn tell(errors: &mut Vec<BindError>, error: BindError) {
     if !errors.iter().any(|first| error.follows(first)) {
+        errors.retain(|told| !told.follows(&error));
         errors.push(error);
     }
 }

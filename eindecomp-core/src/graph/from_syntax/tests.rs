@@ -141,6 +141,24 @@ fn rope_and_grouped_queries() {
 }
 
 #[test]
+fn a_divisor_of_0_is_told_once() {
+    let heads = graph(
+        "fn f<dim D, dim H>(x: f32[D]) -> f32[H, D / H] where D % H == 0 {
+            let y[h, e in D / H] = x[(h, e)];
+            y
+        }",
+        "f",
+        &[],
+    );
+    let errors = heads.bind(&[("D".into(), 8), ("H".into(), 0)].into());
+    let errors: Vec<String> = errors.unwrap_err().iter().map(|e| e.to_string()).collect();
+    let [only] = &errors[..] else {
+        panic!("{errors:?}")
+    };
+    assert!(only.contains("a divisor is at least 1"), "{only}");
+}
+
+#[test]
 fn mean_is_a_sum_with_an_epilogue() {
     let graph = graph(
         "fn f<dim B, dim S>(x: f32[B,S], mask: bool[B,S]) -> (f32[B], f32[B]) {
