@@ -1,12 +1,14 @@
 //! The program behind the items of one `ein!`: its text is read again, by the same parser and
 //! check, when it is first used.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use eindecomp_core::ein::{DType, Dim, Value};
 use eindecomp_core::graph::from_syntax::{
-    Arg, Consts, Context, Foreign, Hosts, LowerError, append_block, block_graph_with,
+    Arg, Consts, Context, Foreign, Hosts, LowerError, MAX_STATEMENTS, append_block,
+    block_graph_with, statements,
 };
 use eindecomp_core::graph::{GraphBuilder, NodeId};
 use eindecomp_core::kernel::KernelFn;
@@ -132,6 +134,40 @@ impl Source {
         })
     }
 
+    /// The refusal of a block that would be too large with all that it calls of other programs,
+    /// before any of it is built.
+    fn fits(&self, block: &str) -> Result<(), String> {
+        match self.size(block, &Sizes::default()) <= MAX_STATEMENTS {
+            true => Ok(()),
+            false => Err(LowerError::TooLarge.to_string()),
+        }
+    }
+
+    /// At least so many statements a block has; each block is looked at once.
+    fn size(&self, block: &str, known: &Sizes) -> usize {
+        let key = (std::ptr::from_ref(self), Arc::from(block));
+        if let Some(size) = known.borrow().get(&key) {
+            return *size;
+        }
+        // One that calls itself is refused where it is appended.
+        known.borrow_mut().insert(key.clone(), 0);
+        let Ok(read) = self.read() else { return 0 };
+        let mut others = OtherSizes {
+            source: self,
+            known,
+        };
+        let size = statements(&read.checked, block, &read.consts, &mut others);
+        known.borrow_mut().insert(key, size);
+        size
+    }
+
+    fn other(&self, path: &str) -> Option<&Other> {
+        let mut others = self.others.iter();
+        others
+            .find(|(name, _)| *name == path)
+            .map(|(_, other)| other)
+    }
+
     /// The graph of a block as a program by itself.
     fn graph<M: Model>(&self, block: &str, hosts: &[(&str, Value)]) -> ModelGraph<M> {
         let hosts = hosts
@@ -139,6 +175,7 @@ impl Source {
             .map(|&(name, value)| (name.into(), value))
             .collect();
         let graph = self.read().and_then(|read| {
+            self.fits(block)?;
             let stack = vec![(std::ptr::from_ref(self), block.into())];
             let mut calls = Calls {
                 source: self,
@@ -171,6 +208,7 @@ impl Source {
         args: &[Arg],
         dims: &[(&str, Dim)],
     ) -> Result<Vec<NodeId>, Vec<String>> {
+        self.fits(block).map_err(|e| vec![e])?;
         self.append(block, "", Stack::new(), builder, args, (dims, &[]))
     }
 
@@ -237,14 +275,40 @@ impl Foreign for Calls<'_> {
         said: &[Vec<Dim>],
     ) -> Result<Vec<NodeId>, Vec<LowerError>> {
         let path = call.path.to_string();
-        let mut others = self.source.others.iter();
-        let Some((_, other)) = others.find(|(name, _)| *name == path) else {
+        let Some(other) = self.source.other(&path) else {
             return Err(vec![LowerError::NoBlock(path.into())]);
         };
         let source = (other.source)();
         let stack = self.stack.clone();
         let made = source.append(other.name, prefix, stack, builder, args, (&[], said));
         made.map_err(|errors| errors.into_iter().map(LowerError::Other).collect())
+    }
+}
+
+/// Statements of blocks of programs.
+type Sizes = RefCell<BTreeMap<(*const Source, Arc<str>), usize>>;
+
+/// How large the blocks are that a program calls of others.
+struct OtherSizes<'a> {
+    source: &'a Source,
+    known: &'a Sizes,
+}
+
+impl Foreign for OtherSizes<'_> {
+    fn call(
+        &mut self,
+        call: &ForeignCall,
+        _: &str,
+        _: &mut GraphBuilder,
+        _: &[Arg],
+        _: &[Vec<Dim>],
+    ) -> Result<Vec<NodeId>, Vec<LowerError>> {
+        Err(vec![LowerError::NoBlock(call.path.to_string().into())])
+    }
+
+    fn size(&self, call: &ForeignCall) -> usize {
+        let other = self.source.other(&call.path.to_string());
+        other.map_or(0, |other| (other.source)().size(other.name, self.known))
     }
 }
 

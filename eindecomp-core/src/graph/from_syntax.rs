@@ -15,6 +15,7 @@ mod store;
 
 pub use error::{LowerError, TextError};
 pub use record::is_softmax_sum;
+pub use size::{MAX_STATEMENTS, statements};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -102,6 +103,12 @@ pub trait Foreign {
         args: &[Arg],
         said: &[Vec<Dim>],
     ) -> Result<Vec<NodeId>, Vec<LowerError>>;
+
+    /// At least so many statements will be appended for the call; 0 where each program counts its
+    /// own when it appends them.
+    fn size(&self, _: &ForeignCall) -> usize {
+        0
+    }
 }
 
 /// There are none.

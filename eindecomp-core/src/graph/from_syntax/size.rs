@@ -5,11 +5,36 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::inline::{Frame, Lower};
+use super::{Consts, Context, Foreign, Hosts};
 use crate::ein::Dim;
-use crate::syntax::check::{Block, Callee, LoopVar, Stmt, Type, VarId};
+use crate::graph::GraphBuilder;
+use crate::syntax::check::{Block, Callee, Checked, LoopVar, Stmt, Type, VarId, base_name};
 
-/// Statements of a graph; what is called of other programs counts where it is called.
-pub(super) const MAX_STATEMENTS: usize = 1 << 20;
+/// Statements of a graph.
+pub const MAX_STATEMENTS: usize = 1 << 20;
+
+/// Statements of a block with all that it calls, as far as they do not depend on its dims;
+/// [`Foreign::size`] says those of other programs. More than [`MAX_STATEMENTS`] may be any number
+/// above.
+pub fn statements(
+    program: &Checked,
+    block: &str,
+    consts: &Consts,
+    foreign: &mut dyn Foreign,
+) -> usize {
+    let of = |b: &&Block| b.name.as_str() == block || base_name(b.name.as_str()) == block;
+    let Some(block) = program.blocks.iter().find(of) else {
+        return 0;
+    };
+    let (hosts, builder) = (&Hosts::new(), &mut GraphBuilder::new());
+    let context = &mut Context {
+        consts,
+        hosts,
+        foreign,
+        prefix: "",
+    };
+    Lower::new(program, context, builder).size(block, BTreeMap::new(), &mut Sizes::new())
+}
 
 /// Sizes of blocks by their names and dims.
 pub(super) type Sizes = HashMap<(Arc<str>, BTreeMap<Arc<str>, Dim>), usize>;
@@ -47,7 +72,10 @@ impl<'a> Lower<'a, '_> {
                         let dims = self.callee_dims(frame, dims);
                         callee.map_or(0, |callee| self.size(callee, dims, known))
                     }
-                    Callee::Foreign(_) => 0,
+                    Callee::Foreign(at) => {
+                        let call = frame.block.foreign.get(*at);
+                        call.map_or(0, |call| self.context.foreign.size(call))
+                    }
                 },
                 Stmt::For { var, body } => self.rounds(frame, var, body, known),
                 _ => 0,
