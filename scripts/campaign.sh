@@ -44,12 +44,12 @@ for name in "$@"; do
             campaign loader 1000000 --package eindecomp-core --lib --features testing \
                 --config profile.dev.package.eindecomp-core.opt-level=3 no_file_breaks_the_loader
             ;;
-        runtime) campaign runtime 20000 --test runtime ;;
-        strings) campaign strings 5000 --test einsum_strings ;;
-        parse) campaign parse 100000 --test bad_input edited_texts ;;
+        runtime) campaign runtime 20000 --test all runtime:: ;;
+        strings) campaign strings 5000 --test all einsum_strings:: ;;
+        parse) campaign parse 100000 --test all edited_texts ;;
         search) campaign search 10000 --package eindecomp-core --lib -- exact_is_exhaustive searches_agree marginals_ limits_over_time ;;
-        cache) campaign cache 1000000000 --test bad_input flipped_bits ;;
-        programs) campaign programs 10000 --test programs ;;
+        cache) campaign cache 1000000000 --test all flipped_bits ;;
+        programs) campaign programs 10000 --test all programs:: ;;
         fuzz)
             # No assertion of the standard library, which are half of the time; overflow checks stay.
             campaign fuzz 1000000 --package eindecomp-macros --lib \

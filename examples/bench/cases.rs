@@ -7,8 +7,8 @@ use eindecomp::{EinGraph, Error};
 use eindecomp_core::graph::Role;
 use eindecomp_runtime::{Data, Tensor};
 
-use crate::blocks;
-use crate::numpy::Generator;
+use super::blocks;
+use super::numpy::Generator;
 
 /// Extents by dim.
 pub type Dims = BTreeMap<Arc<str>, i64>;

@@ -1,6 +1,6 @@
 //! The command line.
 
-use crate::cases::{CASES, Size};
+use super::cases::{CASES, Size};
 
 pub const USAGE: &str = "\
 usage: bench [CASE…] [--threads N] [--devices P] [--repeats R] [--json] [--profile] [--small]
