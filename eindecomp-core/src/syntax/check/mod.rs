@@ -11,7 +11,7 @@
 //!   `results`: what it returns;
 //! * `calls`: blocks calling blocks; `arguments`: what they are called with;
 //!   `hoisted`: what needs a statement of its own;
-//! * `expr`, `ops`, `access`, `reduce`: expressions; `traps`: what a reduction hardly means; `dtype`: their element types;
+//! * `expr`, `ops`, `functions`, `access`, `reduce`: expressions; `traps`: what a reduction hardly means; `dtype`: their element types;
 //! * `aggs`: aggregations over records;
 //! * `extents`: what indices run over; `conflicts`: uses that disagree; `meant`: which index is meant there;
 //!   `groups`: heads in groups; `parts`: axes of several lengths; `lower`: indices in upper case;
@@ -32,6 +32,7 @@ mod dtype;
 mod expr;
 mod extents;
 mod fixes;
+mod functions;
 mod groups;
 mod guards;
 mod hoisted;

@@ -4,17 +4,14 @@
 //! cancelling its negative terms one after the other with a fact (each `f ≥ 0`), a multiple of it,
 //! or a bound of a quotient or remainder; integers round: `k·d ≥ 1 - k` suffices.
 
-use std::collections::{BTreeMap, HashMap};
+mod search;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
 use crate::syntax::ast::CmpOp;
-
-/// How deep facts are combined.
-const DEPTH: usize = 8;
-/// How many combinations are tried for one goal.
-const STEPS: usize = 100;
 
 /// Facts about dims and indices.
 #[derive(Clone, Debug, Default)]
@@ -259,150 +256,8 @@ impl Facts {
         if self.excluded || is_sum(d) {
             return true;
         }
-        let mut search = Search {
-            facts: self,
-            known: HashMap::new(),
-            steps: STEPS,
-        };
-        search.prove(&self.normal(d), DEPTH)
+        search::proves(self, &self.normal(d))
     }
-}
-
-struct Search<'a> {
-    facts: &'a Facts,
-    /// Goals tried; one that is being tried counts as not proved.
-    known: HashMap<Dim, bool>,
-    steps: usize,
-}
-
-impl Search<'_> {
-    fn prove(&mut self, goal: &Dim, depth: usize) -> bool {
-        if let Some(c) = goal.as_const() {
-            return c >= 0;
-        }
-        if let Some(known) = self.known.get(goal) {
-            return *known;
-        }
-        if self.steps == 0 {
-            return false;
-        }
-        self.steps -= 1;
-        self.known.insert(goal.clone(), false);
-        let proved = self.combine(goal, depth);
-        self.known.insert(goal.clone(), proved);
-        proved
-    }
-
-    fn combine(&mut self, goal: &Dim, depth: usize) -> bool {
-        // Each negative term needs a fact, so it is enough to try the facts for one of them: that
-        // of highest degree, since the constant may vanish on the way.
-        let negative = goal
-            .terms()
-            .filter(|(m, c)| *c < 0 || !self.monomial_nonneg(m, depth))
-            .map(|(m, c)| (m.to_vec(), c))
-            .max_by_key(|(m, _)| m.len());
-        let Some((monomial, coefficient)) = negative else {
-            return true;
-        };
-        if depth == 0 {
-            return false;
-        }
-        let facts: Vec<Dim> = self
-            .facts
-            .nonneg
-            .iter()
-            .cloned()
-            .chain(atom_facts(goal))
-            .collect();
-        let degree = degree(goal);
-        let mut next = Vec::new();
-        for fact in &facts {
-            for (theirs, by) in fact.terms() {
-                if (by < 0) != (coefficient < 0) {
-                    continue;
-                }
-                let Some(rest) = without(&monomial, theirs) else {
-                    continue;
-                };
-                if !rest.iter().all(|a| matches!(a, Atom::Sym(_))) {
-                    continue;
-                }
-                // k·goal = λ·rest·fact + next, so `next ≥ 1 - k` suffices.
-                let common = gcd(by.abs(), coefficient.abs());
-                let (k, lambda) = (by.abs() / common, coefficient.abs() / common);
-                let cancelled = &(fact * &of_monomial(&rest)) * &Dim::from(lambda);
-                let left = &(&(goal * &Dim::from(k)) - &cancelled) + &Dim::from(k - 1);
-                let left = self.facts.cancel(&left);
-                if self::degree(&left) <= degree {
-                    next.push(rank(left));
-                }
-            }
-        }
-        for atom in &monomial {
-            let left = match atom {
-                Atom::Div(a, b) => self.without_quotient(goal, atom, (a, b)),
-                Atom::Sym(_) | Atom::Rem(..) => None,
-            };
-            next.extend(left.map(|left| rank(self.facts.cancel(&left))));
-        }
-        next.sort();
-        next.dedup();
-        next.into_iter()
-            .any(|(_, _, left)| self.prove(&left, depth - 1))
-    }
-
-    /// The goal times `b` with the quotient `a / b` at the end of its range that is worse; integers
-    /// round, so that `b·goal ≥ 1 - b` suffices.
-    fn without_quotient(&self, goal: &Dim, atom: &Atom, (a, b): (&Dim, &Dim)) -> Option<Dim> {
-        let (mut factor, mut rest) = (Dim::from(0), Dim::from(0));
-        for (monomial, coefficient) in goal.terms() {
-            let others = without(monomial, std::slice::from_ref(atom));
-            let sum = if others.is_some() {
-                &mut factor
-            } else {
-                &mut rest
-            };
-            let term = of_monomial(others.as_deref().unwrap_or(monomial));
-            *sum = &*sum + &(&term * &Dim::from(coefficient));
-        }
-        let last = b - &Dim::from(1);
-        let end = match (is_sum(&-&factor), is_sum(&factor)) {
-            (true, _) => a.clone(),
-            (_, true) => a - &last,
-            (false, false) => return None,
-        };
-        let scaled = &rest.try_mul(b)? + &factor.try_mul(&end)?;
-        Some(&scaled + &last)
-    }
-
-    fn monomial_nonneg(&mut self, monomial: &[Atom], depth: usize) -> bool {
-        monomial.iter().all(|atom| match atom {
-            Atom::Sym(_) | Atom::Rem(..) => true,
-            Atom::Div(a, _) => depth > 0 && self.prove(a, depth - 1),
-        })
-    }
-}
-
-/// Bounds of the quotients and remainders in `d`, whose divisors are at least 1.
-fn atom_facts(d: &Dim) -> Vec<Dim> {
-    let one = Dim::from(1);
-    let mut facts = Vec::new();
-    for atom in d.terms().flat_map(|(m, _)| m) {
-        match atom {
-            Atom::Sym(_) => {}
-            Atom::Div(a, b) => {
-                let below = &**a - &(&**b * &a.floor_div(b));
-                facts.push(&(&**b - &below) - &one);
-                facts.push(below);
-            }
-            Atom::Rem(a, b) => {
-                let r = a.rem(b);
-                facts.push(&(&**b - &r) - &one);
-                facts.push(r);
-            }
-        }
-    }
-    facts
 }
 
 /// `d` as a lone remainder.
@@ -431,17 +286,6 @@ fn is_sum(d: &Dim) -> bool {
     let size = |atom: &Atom| matches!(atom, Atom::Sym(_));
     d.terms()
         .all(|(monomial, coefficient)| coefficient >= 0 && monomial.iter().all(size))
-}
-
-/// A goal with how hard it looks.
-fn rank(goal: Dim) -> (usize, usize, Dim) {
-    let negative = goal.terms().filter(|t| t.1 < 0).count();
-    (negative, goal.terms().count(), goal)
-}
-
-/// Atoms in the longest monomial.
-fn degree(d: &Dim) -> usize {
-    d.terms().map(|(m, _)| m.len()).max().unwrap_or(0)
 }
 
 /// `monomial / factor`, if it divides.
