@@ -39,27 +39,33 @@ pub(super) fn optimal(
     budget: Budget,
     progress: &dyn Progress,
 ) -> (Option<Solution>, u64) {
-    let mut spent = 0;
-    for order in [Order::Small, Order::Fill] {
-        let left = Budget {
-            work: budget.work.saturating_sub(spent),
-            ..budget
-        };
-        let (mut state, before) = (Elimination::new(problem, left, order, true), spent);
-        let mut stopped = false;
-        state.run(&mut |work, split| {
-            spent = before + work;
-            stopped |= !split && !go_on(progress, spent);
-            !split && !stopped
-        });
-        if !state.split {
-            return (Some(solution(problem, &state, state.decode())), spent);
-        }
-        if stopped {
-            break;
-        }
+    let (found, spent) = ordered(problem, Order::Small, budget, progress);
+    if found.is_some() {
+        return (found, spent);
     }
-    (None, spent)
+    let left = Budget {
+        work: budget.work.saturating_sub(spent),
+        ..budget
+    };
+    let (found, more) = ordered(problem, Order::Fill, left, progress);
+    (found, spent + more)
+}
+
+/// The same in one order alone.
+pub(super) fn ordered(
+    problem: &Problem,
+    order: Order,
+    budget: Budget,
+    progress: &dyn Progress,
+) -> (Option<Solution>, u64) {
+    let mut spent = 0;
+    let mut state = Elimination::new(problem, budget, order, true);
+    state.run(&mut |work, split| {
+        spent = work;
+        !split && go_on(progress, work)
+    });
+    let found = (!state.split).then(|| solution(problem, &state, state.decode()));
+    (found, spent)
 }
 
 /// A good assignment with a bound, by elimination of split products; limits aside.

@@ -25,6 +25,20 @@ pub struct Marginals {
 }
 
 impl Marginals {
+    /// Lower bounds, of all assignments and of those with a value.
+    pub(super) fn of(bound: u128, least: &[Vec<u128>]) -> Marginals {
+        let beyond = |&cost: &u128| match cost {
+            u128::MAX => INFEASIBLE,
+            cost => u64::try_from(cost.saturating_sub(bound)).unwrap_or(INFEASIBLE - 1),
+        };
+        let beyond = |costs: &Vec<u128>| costs.iter().map(beyond).collect();
+        Marginals {
+            bound,
+            exact: false,
+            beyond: least.iter().map(beyond).collect(),
+        }
+    }
+
     /// No assignment with value `x` of `v` costs less; `u128::MAX` if none is feasible.
     pub fn least(&self, v: VarId, x: u32) -> u128 {
         match self.beyond[v.at()][x as usize] {
@@ -35,7 +49,7 @@ impl Marginals {
 }
 
 /// The min-marginals of every variable, without limits. Beyond the budget they are lower bounds.
-pub fn marginals(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Marginals {
+pub(super) fn marginals(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Marginals {
     let mut state = Elimination::new(problem, budget, Order::Fill, false);
     state.run(&mut |work, _| {
         progress.keep_going(&Status {

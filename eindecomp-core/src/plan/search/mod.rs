@@ -2,7 +2,7 @@
 //!
 //! Files: `problem` (what is solved), `limits` (usage over time), `tables` (hash-consed cost
 //! tables), `maps` (classes of values), `kernel` (the min-plus product), `elimination`, `exact`
-//! (elimination as a search), `marginals`; beyond its width or with limits that bind: `relaxed`,
+//! (elimination as a search), `marginals`, `hubs` (what many depend on); beyond its width or with limits that bind: `relaxed`,
 //! with `dual` (message passing, prices), `survivors` (values that may still be cheaper), `local` and `trees` (search around an incumbent) and `slack` (what is
 //! left of the limits); `exhaustive`, `linearized` (the paper's longest-path dynamic programming);
 //! `check` (costs and bounds once more, independently), `progress`; `iopddl` (problems from files).
@@ -16,6 +16,7 @@ pub mod problem;
 mod dual;
 mod elimination;
 mod exact;
+mod hubs;
 mod kernel;
 mod limits;
 mod local;
@@ -30,7 +31,7 @@ mod trees;
 
 pub use dual::Dual;
 pub use exact::Budget;
-pub use marginals::{Marginals, marginals};
+pub use marginals::Marginals;
 pub use problem::{Edge, INFEASIBLE, PairTable, Problem, VarId};
 pub(crate) use progress::Watch;
 pub use progress::{Progress, Status, Unwatched};
@@ -66,6 +67,50 @@ impl Solution {
 /// The cheapest assignment, if the budget and `progress` allow; else the best that was found, with
 /// a bound.
 pub fn solve(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Solution {
+    let share = |parts| Budget {
+        work: budget.work / parts,
+        ..budget
+    };
+    let free = !problem.is_limited();
+    let narrowed = free.then(|| hubs::narrow(problem, hubs::DEGREE, share(16), progress));
+    let narrowed = narrowed.flatten();
+    if let Some(narrowed) = narrowed {
+        let (best, done) = narrowed.close(problem, share(4), progress);
+        if best.is_optimal() {
+            return best;
+        }
+        let rest = Budget {
+            work: budget.work.saturating_sub(done),
+            ..budget
+        };
+        let found = wide(problem, rest, progress);
+        let bound = found.bound.max(best.bound);
+        return match found.cost <= best.cost {
+            true if found.bound == bound => found,
+            true => Solution {
+                bound,
+                dual: None,
+                ..found
+            },
+            false => Solution {
+                bound,
+                stopped: found.stopped,
+                ..best
+            },
+        };
+    }
+    wide(problem, budget, progress)
+}
+
+/// The min-marginals of every variable, without limits. Beyond the budget, or where many variables depend on one, they are
+/// lower bounds.
+pub fn marginals(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Marginals {
+    let bounds = hubs::bounds(problem, hubs::DEGREE, budget, progress);
+    bounds.unwrap_or_else(|| marginals::marginals(problem, budget, progress))
+}
+
+/// As [`solve`], without regard to what many variables depend on.
+fn wide(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Solution {
     let share = |parts| Budget {
         work: budget.work / parts,
         ..budget

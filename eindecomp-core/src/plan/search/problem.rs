@@ -82,6 +82,15 @@ impl Problem {
         Problem::default()
     }
 
+    /// Another one without variables that knows the same tables.
+    pub(super) fn without_variables(&self) -> Problem {
+        Problem {
+            tables: self.tables.clone(),
+            maps: self.maps.clone(),
+            ..Problem::default()
+        }
+    }
+
     /// Adds a variable with one value per entry of `costs`.
     ///
     /// # Panics

@@ -1,5 +1,7 @@
 //! Which values may still belong to a cheaper assignment, by a dual.
 
+use std::collections::HashMap;
+
 use super::dual::Dual;
 use super::limits::Usage;
 use super::problem::{Edge, Problem};
@@ -86,19 +88,23 @@ pub(super) fn restrict(problem: &Problem, kept: &[Vec<u32>]) -> Problem {
         let costs: Vec<u64> = kept[v.at()].iter().map(|&x| costs[x as usize]).collect();
         out.add_variable(costs);
     }
-    for e in problem.edges() {
-        let side = |map: &[u32], kept: &[u32]| -> Vec<u32> {
-            kept.iter().map(|&x| map[x as usize]).collect()
-        };
-        let rows = side(e.rows, &kept[e.from.at()]);
-        let columns = side(e.columns, &kept[e.to.at()]);
-        // as many columns of classes as are left
-        let width = columns.iter().max().map_or(0, |c| *c as usize + 1);
-        let height = rows.iter().max().map_or(0, |r| *r as usize + 1);
-        let lines = e.table.chunks_exact(e.width).take(height);
-        let table: Vec<u64> = lines.flat_map(|l| &l[..width]).copied().collect();
-        let pair = out.pair_table(&rows, &columns, &table);
-        out.add_pair(e.from, e.to, pair);
+    let mut made = HashMap::new();
+    for raw in problem.raw_edges() {
+        let (from, to) = (&kept[raw.from.at()], &kept[raw.to.at()]);
+        let pair = *made.entry((raw.pair, from, to)).or_insert_with(|| {
+            let e = problem.edge(raw);
+            let side = |map: &[u32], kept: &[u32]| -> Vec<u32> {
+                kept.iter().map(|&x| map[x as usize]).collect()
+            };
+            let (rows, columns) = (side(e.rows, from), side(e.columns, to));
+            // as many columns of classes as are left
+            let width = columns.iter().max().map_or(0, |c| *c as usize + 1);
+            let height = rows.iter().max().map_or(0, |r| *r as usize + 1);
+            let lines = e.table.chunks_exact(e.width).take(height);
+            let table: Vec<u64> = lines.flat_map(|l| &l[..width]).copied().collect();
+            out.pair_table(&rows, &columns, &table)
+        });
+        out.add_pair(raw.from, raw.to, pair);
     }
     out
 }

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::survivors::restrict;
 use super::*;
 
 /// Random problems: up to 7 variables of up to 5 values, small costs (so that ties are common),
@@ -129,6 +130,29 @@ proptest! {
         prop_assert_eq!(exact.cost, all.cost);
         prop_assert_eq!(exact.bound, all.cost);
         prop_assert_eq!(problem.cost(&exact.assignment), exact.cost);
+    }
+
+    #[test]
+    fn hubs_are_narrowed_to_what_may_be_cheaper(problem in problems(), degree in 1usize..4, cells in 1u64..30) {
+        let all = exhaustive::solve(&problem, u128::MAX).unwrap();
+        let small = Budget { table_bytes: 8 * cells, ..Budget::default() };
+        for budget in [Budget::default(), small] {
+            if let Some(found) = hubs::bounds(&problem, degree, budget, &Unwatched) {
+                for v in problem.ids() {
+                    for x in 0..problem.domain(v) as u32 {
+                        let with = exhaustive::solve(&fix(&problem, v, x), u128::MAX).unwrap();
+                        prop_assert!(found.least(v, x) <= with.cost);
+                    }
+                }
+            }
+            let Some(found) = hubs::narrow(&problem, degree, budget, &Unwatched) else { continue };
+            prop_assert!(found.best.bound <= all.cost);
+            prop_assert_eq!(problem.cost(&found.best.assignment), found.best.cost);
+            let left = exhaustive::solve(&restrict(&problem, &found.kept), u128::MAX).unwrap();
+            prop_assert_eq!(left.cost.min(found.best.cost), all.cost);
+            let (closed, _) = found.close(&problem, Budget::default(), &Unwatched);
+            prop_assert_eq!((closed.cost, closed.bound), (all.cost, all.cost));
+        }
     }
 
     #[test]
