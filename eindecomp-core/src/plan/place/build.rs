@@ -96,7 +96,7 @@ fn owner_pin(node: &Node) -> Option<OwnerPin<'_>> {
 
 /// Number of distinct reads of each tensor: an operand that one vertex reads twice in the same way
 /// is one; a state reads its last version.
-fn readers(graph: &BoundGraph) -> Vec<usize> {
+pub(super) fn readers(graph: &BoundGraph) -> Vec<usize> {
     let mut count = vec![0; graph.nodes().len()];
     for e in graph.nodes().iter().filter_map(Node::einsum) {
         for (tensor, _) in reads(e) {

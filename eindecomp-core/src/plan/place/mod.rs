@@ -44,6 +44,11 @@ use values::{List, Tables};
 const ALL: u64 = 24;
 /// Most spreads of a variable before those that agree with neighbours are searched alone.
 const VALUES: u64 = 400;
+/// What discarding vectors may use.
+const MARGINALS: Budget = Budget {
+    table_bytes: 1 << 20,
+    work: 300_000_000,
+};
 /// What the search of all their axes may use.
 const CLOSE: Budget = Budget {
     table_bytes: 16 << 20,
@@ -179,7 +184,7 @@ impl<'a> Search<'a> {
         best = aligner.improve(best, good, ALL, &|_| Vec::new());
         let mut bound = found.bound;
         if close && best.cost > good && self.watch.goes_on() {
-            let marginals = marginals(&problem, Budget::default(), self.watch);
+            let marginals = marginals(&problem, MARGINALS, self.watch);
             best = aligner.improve(best, good, 1, &|v| tried(&marginals, domains, v));
             let open = survivors(&marginals, domains, best.cost);
             if best.cost > good && spreads(&open) <= VALUES {

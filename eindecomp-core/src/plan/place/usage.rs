@@ -5,10 +5,14 @@
 //! of the output; tensors that are made before and read later are there too, one copy at least. The
 //! boxes of kept weights are there at every position.
 
-use super::build::{element, makes, reads};
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use super::build::{element, makes, readers, reads};
 use super::kind::Kind;
 use super::model::Model;
 use super::spread::Vector;
+use super::values::List;
 use crate::graph::{BoundGraph, NodeId, Op, Role};
 use crate::plan::search::VarId;
 
@@ -31,11 +35,17 @@ pub(super) struct Usage {
 
 impl Usage {
     pub fn of(graph: &BoundGraph, model: &Model) -> Usage {
+        let mut counts = Counts {
+            graph,
+            model,
+            readers: readers(graph),
+            needed: HashMap::new(),
+        };
         let joins = (0..).map(VarId).zip(&model.variables);
-        let joins = joins.filter_map(|(id, v)| Some((id, v.join?, &v.domain.all)));
+        let joins = joins.filter_map(|(id, v)| Some((id, v.join?, &*v.domain)));
         Usage {
             joins: joins
-                .map(|(id, node, domain)| join(graph, model, id, node, domain))
+                .map(|(id, node, domain)| counts.join(id, node, domain))
                 .collect(),
             fixed: fixed(graph, model),
         }
@@ -69,76 +79,85 @@ impl Usage {
     }
 }
 
-fn join(
-    graph: &BoundGraph,
-    model: &Model,
-    variable: VarId,
-    node: NodeId,
-    domain: &[Vector],
-) -> Join {
-    let mut join = Join {
-        variable,
-        vertex: node.at(),
-        kept: vec![0; domain.len()],
-        here: vec![0; domain.len()],
-    };
-    let Some(e) = graph.node(node).einsum() else {
-        return join;
-    };
-    let extents = graph.label_extents(node);
-    let shape = graph.shape(node);
-    let result = Kind {
-        access: makes(e, extents),
-        extents: extents.to_vec(),
-        shape: shape.to_vec(),
-        once: element(e.dtype, shape.len()),
-        folded: e.parts(),
-    };
-    // of several calls per device one runs
-    let calls = model.calls(node);
-    add(&mut join.here, &result, domain, calls);
-    for (tensor, access) in reads(e) {
-        let shape = graph.shape(tensor);
-        let kind = Kind {
-            access,
+/// What was counted so far: repeated layers need the same.
+struct Counts<'a> {
+    graph: &'a BoundGraph,
+    model: &'a Model,
+    readers: Vec<usize>,
+    /// By kind and list of vectors.
+    needed: HashMap<(Kind, usize), Rc<Vec<u64>>>,
+}
+
+impl Counts<'_> {
+    fn join(&mut self, variable: VarId, node: NodeId, domain: &List<Vector>) -> Join {
+        let mut join = Join {
+            variable,
+            vertex: node.at(),
+            kept: vec![0; domain.all.len()],
+            here: vec![0; domain.all.len()],
+        };
+        let graph = self.graph;
+        let Some(e) = graph.node(node).einsum() else {
+            return join;
+        };
+        let extents = graph.label_extents(node);
+        let shape = graph.shape(node);
+        let result = Kind {
+            access: makes(e, extents),
             extents: extents.to_vec(),
             shape: shape.to_vec(),
-            once: element(graph.node(tensor).dtype, shape.len()),
-            folded: Vec::new(),
+            once: element(e.dtype, shape.len()),
+            folded: e.parts(),
         };
-        match model.is_kept(tensor) {
-            // several readers may share their boxes
-            true => add(&mut join.kept, &kind, domain, readers(graph, tensor)),
-            false => add(&mut join.here, &kind, domain, calls),
+        // of several calls per device one runs
+        let calls = self.model.calls(node);
+        self.add(&mut join.here, result, domain, calls);
+        for (tensor, access) in reads(e) {
+            let shape = graph.shape(tensor);
+            let kind = Kind {
+                access,
+                extents: extents.to_vec(),
+                shape: shape.to_vec(),
+                once: element(graph.node(tensor).dtype, shape.len()),
+                folded: Vec::new(),
+            };
+            let readers = self.readers[tensor.at()].max(1) as u64;
+            match self.model.is_kept(tensor) {
+                // several readers may share their boxes
+                true => self.add(&mut join.kept, kind, domain, readers),
+                false => self.add(&mut join.here, kind, domain, calls),
+            }
+        }
+        join
+    }
+
+    fn add(&mut self, sum: &mut [u64], kind: Kind, domain: &List<Vector>, share: u64) {
+        let needed = self.needed.entry((kind, domain.id));
+        let needed = needed.or_insert_with_key(|(kind, _)| {
+            let seen = kind.seen();
+            let needs: Vec<Vector> = domain.all.iter().map(|v| v.seen(&seen)).collect();
+            Rc::new(kind.needed(&needs))
+        });
+        for (sum, bytes) in sum.iter_mut().zip(needed.iter()) {
+            *sum = sum.saturating_add(bytes / share);
         }
     }
-    join
-}
-
-fn add(sum: &mut [u64], kind: &Kind, domain: &[Vector], share: u64) {
-    let seen = kind.seen();
-    let needs: Vec<Vector> = domain.iter().map(|v| v.seen(&seen)).collect();
-    for (sum, bytes) in sum.iter_mut().zip(kind.needed(&needs)) {
-        *sum = sum.saturating_add(bytes / share);
-    }
-}
-
-fn readers(graph: &BoundGraph, tensor: NodeId) -> u64 {
-    let vertices = graph.nodes().iter().filter_map(|n| n.einsum());
-    let reads = vertices.flat_map(reads).filter(|(of, _)| *of == tensor);
-    (reads.count() as u64).max(1)
 }
 
 /// Tensors that are there beside what a vertex reads and makes.
 fn fixed(graph: &BoundGraph, model: &Model) -> Vec<u64> {
     let nodes = graph.nodes().len();
     let mut fixed = vec![0u64; nodes];
+    let mut reading: Vec<Vec<usize>> = vec![Vec::new(); nodes];
+    for (id, node) in graph.ids() {
+        for o in node.einsum().iter().flat_map(|e| &e.operands) {
+            if reading[o.node.at()].last() != Some(&id.at()) {
+                reading[o.node.at()].push(id.at());
+            }
+        }
+    }
     for (id, node) in graph.ids().filter(|(id, _)| !model.is_kept(*id)) {
-        let read = |at: &usize| {
-            let e = graph.node(NodeId(*at as u32)).einsum();
-            e.is_some_and(|e| e.operands.iter().any(|o| o.node == id))
-        };
-        let reading: Vec<usize> = (0..nodes).filter(read).collect();
+        let reading = &reading[id.at()];
         let (first, last) = match (reading.first(), reading.last()) {
             (Some(&first), Some(&last)) => (first, last),
             _ => (nodes, 0),

@@ -228,7 +228,7 @@ impl Hubs<'_> {
                 small.add_pair(at[&e.from], at[&e.to], e.pair);
             }
         }
-        let found = marginals(&small, budget, progress);
+        let found = marginals(&small, Order::Small, budget, progress);
         let values = 0..own.len() as u32;
         let least = |x| u64::try_from(found.least(at[&hub], x)).unwrap_or(INFEASIBLE);
         *own = values.map(least).collect();
@@ -239,9 +239,13 @@ impl Hubs<'_> {
         let none = |v: VarId| vec![0; self.problem.domain(v)];
         let mut all: Vec<Vec<u128>> = self.problem.ids().map(none).collect();
         let mut bound = 0;
+        let share = Budget {
+            work: budget.work / self.own.len() as u64,
+            ..budget
+        };
         for &hub in self.own.keys() {
             let (cut, at) = self.cut(Some(hub));
-            let found = marginals(&cut, budget, progress);
+            let found = marginals(&cut, Order::Small, share, progress);
             bound = found.bound.max(bound);
             for (all, at) in all.iter_mut().zip(&at) {
                 let &[at] = &at[..] else { continue };

@@ -49,8 +49,13 @@ impl Marginals {
 }
 
 /// The min-marginals of every variable, without limits. Beyond the budget they are lower bounds.
-pub(super) fn marginals(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Marginals {
-    let mut state = Elimination::new(problem, budget, Order::Fill, false);
+pub(super) fn marginals(
+    problem: &Problem,
+    order: Order,
+    budget: Budget,
+    progress: &dyn Progress,
+) -> Marginals {
+    let mut state = Elimination::new(problem, budget, order, false);
     state.run(&mut |work, _| {
         progress.keep_going(&Status {
             work,

@@ -106,7 +106,9 @@ pub fn solve(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Solu
 /// lower bounds.
 pub fn marginals(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Marginals {
     let bounds = hubs::bounds(problem, hubs::DEGREE, budget, progress);
-    bounds.unwrap_or_else(|| marginals::marginals(problem, budget, progress))
+    bounds.unwrap_or_else(|| {
+        marginals::marginals(problem, elimination::Order::Fill, budget, progress)
+    })
 }
 
 /// As [`solve`], without regard to what many variables depend on.
