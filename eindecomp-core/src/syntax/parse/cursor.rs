@@ -8,14 +8,65 @@ use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::literal;
 use crate::syntax::token::{Delim, Span, Tok};
 
-/// Words that Rust keeps for itself, so that every name can be one in the generated code too.
-const KEYWORDS: &[&str] = &[
-    "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
-    "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
-    "in", "let", "loop", "macro", "match", "mod", "move", "mut", "override", "priv", "pub", "ref",
-    "return", "self", "Self", "static", "struct", "super", "trait", "true", "try", "type",
-    "typeof", "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
-];
+/// Does Rust keep the word for itself? Every name can be one in the generated code too. Asked of
+/// each word of a program, so it is no search in a list.
+fn is_keyword(word: &str) -> bool {
+    matches!(
+        word,
+        "abstract"
+            | "as"
+            | "async"
+            | "await"
+            | "become"
+            | "box"
+            | "break"
+            | "const"
+            | "continue"
+            | "crate"
+            | "do"
+            | "dyn"
+            | "else"
+            | "enum"
+            | "extern"
+            | "false"
+            | "final"
+            | "fn"
+            | "for"
+            | "gen"
+            | "if"
+            | "impl"
+            | "in"
+            | "let"
+            | "loop"
+            | "macro"
+            | "match"
+            | "mod"
+            | "move"
+            | "mut"
+            | "override"
+            | "priv"
+            | "pub"
+            | "ref"
+            | "return"
+            | "self"
+            | "Self"
+            | "static"
+            | "struct"
+            | "super"
+            | "trait"
+            | "true"
+            | "try"
+            | "type"
+            | "typeof"
+            | "unsafe"
+            | "unsized"
+            | "use"
+            | "virtual"
+            | "where"
+            | "while"
+            | "yield"
+    )
+}
 
 /// Those of them that the language uses.
 const USED: &[&str] = &[
@@ -71,7 +122,7 @@ impl Parser {
 
     /// An identifier that is no keyword stands at `index`.
     pub(super) fn is_name_at(&self, index: usize) -> bool {
-        let reserved = |w: &Arc<str>| KEYWORDS.contains(&&**w) && !self.keywords.contains(w);
+        let reserved = |w: &Arc<str>| is_keyword(w) && !self.keywords.contains(w);
         matches!(self.peek_at(index), Some(Tok::Ident(w)) if !reserved(w))
     }
 
@@ -155,7 +206,7 @@ impl Parser {
     fn found(&self) -> String {
         match self.peek() {
             None => "the end of the program".into(),
-            Some(Tok::Ident(word)) if KEYWORDS.contains(&&**word) => format!("keyword `{word}`"),
+            Some(Tok::Ident(word)) if is_keyword(word) => format!("keyword `{word}`"),
             Some(tok) => format!("`{tok}`"),
         }
     }
@@ -282,7 +333,7 @@ impl Parser {
                 self.at += 1;
                 Ok(ident)
             }
-            Some(Tok::Ident(word)) if KEYWORDS.contains(&&**word) => {
+            Some(Tok::Ident(word)) if is_keyword(word) => {
                 let word = word.clone();
                 self.keyword(word, what)
             }

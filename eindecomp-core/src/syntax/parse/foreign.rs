@@ -9,22 +9,6 @@ use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::nearest;
 use crate::syntax::token::{Delim, Span, Tok};
 
-/// Operators as other languages write them, by their tokens, longest first.
-const OPERATORS: &[(&[&str], BinaryOp)] = &[
-    (&["==", "="], BinaryOp::Cmp(CmpOp::Eq)),
-    (&["!=", "="], BinaryOp::Cmp(CmpOp::Ne)),
-    (&["=", "<"], BinaryOp::Cmp(CmpOp::Le)),
-    (&["<", ">"], BinaryOp::Cmp(CmpOp::Ne)),
-    (&["~", "="], BinaryOp::Cmp(CmpOp::Ne)),
-    (&["=>"], BinaryOp::Cmp(CmpOp::Ge)),
-    (&["&"], BinaryOp::And),
-    (&["|"], BinaryOp::Or),
-    (&["and"], BinaryOp::And),
-    (&["or"], BinaryOp::Or),
-    (&["mod"], BinaryOp::Rem),
-    (&["is"], BinaryOp::Cmp(CmpOp::Eq)),
-];
-
 /// What other languages have in the place of punctuation, by its tokens.
 const SUBSTITUTES: &[(&str, &[&[&str]])] = &[
     ("=", &[&[":", "="], &["<", "-"], &["=="], &["=>"]]),
@@ -58,19 +42,30 @@ const NO_BITS: &str =
 impl Parser {
     /// An operator in another language's spelling that stands here, and the number of its tokens.
     pub(super) fn foreign_operator(&self) -> Option<(BinaryOp, usize)> {
-        let here = |spelling: &[&str]| {
-            let mut tokens = spelling.iter().enumerate();
-            tokens.all(|(n, text)| {
-                let at = self.at + n;
-                self.is_at(at, text) || self.is_word_at(at, text)
-            })
+        let next = |punct| self.is_at(self.at + 1, punct);
+        let compare = |op, tokens| (BinaryOp::Cmp(op), tokens);
+        let (op, tokens) = match self.peek()? {
+            Tok::Punct("==") if next("=") => compare(CmpOp::Eq, 2),
+            Tok::Punct("!=" | "~") if next("=") => compare(CmpOp::Ne, 2),
+            Tok::Punct("<") if next(">") => compare(CmpOp::Ne, 2),
+            Tok::Punct("=") if next("<") => compare(CmpOp::Le, 2),
+            Tok::Punct("=>") => compare(CmpOp::Ge, 1),
+            Tok::Punct("&") => (BinaryOp::And, 1),
+            Tok::Punct("|") => (BinaryOp::Or, 1),
+            Tok::Ident(word) => match &**word {
+                "and" => (BinaryOp::And, 1),
+                "or" => (BinaryOp::Or, 1),
+                "mod" => (BinaryOp::Rem, 1),
+                "is" => compare(CmpOp::Eq, 1),
+                _ => return None,
+            },
+            _ => return None,
         };
-        let (spelling, op) = OPERATORS.iter().find(|(spelling, _)| here(spelling))?;
         let ends = matches!(
-            self.peek_at(self.at + spelling.len()),
+            self.peek_at(self.at + tokens),
             None | Some(Tok::Punct(";" | ",") | Tok::Close(_) | Tok::Open(Delim::Brace))
         );
-        (!ends).then_some((*op, spelling.len()))
+        (!ends).then_some((op, tokens))
     }
 
     /// Does a `=` stand at `index`, or what is written in its place?
