@@ -127,7 +127,11 @@ impl StmtCx<'_, '_> {
                 Some(Sub::Merged(members, *span))
             }
             ast::Sub::Expr(e) => {
-                let value = self.position(e)?;
+                let value = self.position(e);
+                if value.is_none() {
+                    self.mend_position(e, extent, access);
+                }
+                let value = value?;
                 if let ExprKind::Index(index) = value.kind
                     && bare_name(e).is_some()
                 {
@@ -153,6 +157,29 @@ impl StmtCx<'_, '_> {
                 }
                 Some(Sub::Expr(value))
             }
+        }
+    }
+
+    /// Says of the last error, about an unbound index that reads an axis by itself, that the index
+    /// which is called like the axis is meant.
+    fn mend_position(&mut self, e: &ast::Expr, axis: &Dim, access: &Access) {
+        let meant = self
+            .index_like(axis)
+            .filter(|name| !access.subs.contains(name));
+        let shown = access
+            .subs
+            .iter()
+            .map(|sub| match (&meant, *sub == e.to_string()) {
+                (Some(meant), true) => meant.clone(),
+                _ => sub.clone(),
+            });
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        if let (Some(meant), Some(error)) = (meant, self.cx.errors.last_mut())
+            && error.code == Code::UnboundIndex
+            && error.primary == e.span
+        {
+            let help = format!("did you mean `{}[{shown}]`?", access.place);
+            error.fixes.push(Fix::replace(e.span, meant, &help));
         }
     }
 

@@ -233,7 +233,11 @@ fn other_help(
         .into_iter()
         .map(|at| &reading.bare[at])
         .collect();
-    let group = grouped(cx, decl, a, odd.iter().map(|at| &reading.bare[*at]));
+    // An axis of groups has no index of its own.
+    let alone = |u: &Use| !reading.equal(&u.extent, b) || u.index == index;
+    let group = reading.bare.iter().all(alone);
+    let odd = || odd.iter().map(|at| &reading.bare[*at]);
+    let group = group.then(|| grouped(cx, decl, a, odd())).flatten();
     if let Some(fix) = group.as_ref().filter(|group| group.exact) {
         return diag.fix(fix.fix.clone());
     }

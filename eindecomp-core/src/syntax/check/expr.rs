@@ -434,7 +434,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         let left = self.indices.iter().filter(|decl| !decl.reduced);
         let left: Vec<(&str, bool)> = left.map(|decl| (&*decl.name, decl.used_right)).collect();
         for diag in &mut self.cx.errors[before..] {
-            if diag.code == Code::UnboundIndex && diag.help.is_none() {
+            if diag.code == Code::UnboundIndex && diag.help.is_none() && diag.fixes.is_empty() {
                 *diag = mend(diag.clone(), value, &left);
             }
         }

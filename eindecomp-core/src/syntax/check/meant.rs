@@ -11,6 +11,7 @@ use super::prove::{Equality, Facts};
 use super::tree::{Expr, ExprKind, IndexId};
 use crate::ein::Dim;
 use crate::syntax::diag::Fix;
+use crate::syntax::names::are_distinct;
 
 /// Another index or, of a gather's axis, another extent for uses by number.
 type Changes = Vec<(usize, IndexId)>;
@@ -134,6 +135,25 @@ impl Reading<'_, '_> {
             other.filter(|index| self.fits(*index, at)).collect()
         };
         let mut out = Vec::new();
+        // All of them, where one index alone fits each.
+        let only = here.iter().map(|&at| {
+            let (own, others) = (self.bare[at].index, fitting(at));
+            match (self.fits(own, at), &others[..]) {
+                (true, []) => Some((at, own)),
+                (false, [other]) => Some((at, *other)),
+                _ => None,
+            }
+        });
+        let all: Option<Changes> = only.collect();
+        let all = all.map(|all| {
+            let changed = |(at, index): &(usize, IndexId)| self.bare[*at].index != *index;
+            all.into_iter().filter(changed).collect::<Changes>()
+        });
+        out.extend(all.filter(|all| {
+            let indices: Vec<IndexId> = all.iter().map(|(_, index)| *index).collect();
+            let outside = |index: &IndexId| self.stands_in(*index, access, &here);
+            are_distinct(&indices) && !indices.iter().any(outside)
+        }));
         for index in fitting(wrong) {
             if !self.stands_in(index, access, &[wrong]) {
                 out.push(vec![(wrong, index)]);
