@@ -28,5 +28,6 @@ mod reaction_mapper;
 mod records;
 mod runtime;
 mod sentence_similarity;
+mod sizes;
 mod state;
 mod ui;
