@@ -192,14 +192,11 @@ pub fn parse() -> Cli {
     Cli::parse_from(args)
 }
 
-pub fn completions(shell: clap_complete::Shell) {
-    let mut command = Cli::command();
-    clap_complete::generate(
-        shell,
-        &mut command,
-        "cargo-eindecomp",
-        &mut std::io::stdout(),
-    );
+/// The script of a shell.
+pub fn completions(shell: clap_complete::Shell) -> String {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "cargo-eindecomp", &mut script);
+    String::from_utf8_lossy(script.trim_ascii_end()).into_owned()
 }
 
 #[cfg(test)]

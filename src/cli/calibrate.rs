@@ -33,18 +33,18 @@ pub fn run(args: &CalibrateArgs, json: bool) -> Result<Outcome, Failure> {
         return Ok(Outcome::Good);
     }
     let cluster = machine::cluster(Some(&folder), 1).map_err(|e| e.to_string())?;
-    println!("{cluster}");
+    say!("{cluster}")?;
     for (dtype, rates) in cluster.server.device.rates.iter() {
         let rates = rates.iter();
         let rates = rates.map(|(class, rate)| format!("{class} {:.1}", rate as f64 / 1e9));
         let rates = rates.collect::<Vec<_>>().join(", ");
-        println!("  {dtype:5} Gop/s of a core: {rates}");
+        say!("  {dtype:5} Gop/s of a core: {rates}")?;
     }
     let outcome = match kept {
         Kept::New => "is new",
         Kept::Changed => "has new figures",
         Kept::Kept => "stays: no figure has changed by more than 15 %",
     };
-    println!("{} {outcome}", file.display());
+    say!("{} {outcome}", file.display())?;
     Ok(Outcome::Good)
 }

@@ -74,17 +74,17 @@ fn show(faults: &[Fault], targets: &Targets, json: bool) -> Result<(), Failure> 
         return print_json(&faults.iter().map(one).collect());
     }
     for fault in faults {
-        println!("{:7} {} {}", fault.kind, &fault.key[..12], fault.what);
+        say!("{:7} {} {}", fault.kind, &fault.key[..12], fault.what)?;
     }
     let count = |kind| faults.iter().filter(|f| f.kind == kind).count();
-    println!(
+    say!(
         "{} plans needed; {} missing, {} stale, {} dead in {}",
         targets.all.len(),
         count("missing"),
         count("stale"),
         count("dead"),
         targets.folder.display()
-    );
+    )?;
     Ok(())
 }
 

@@ -36,12 +36,12 @@ pub fn run(args: &DiffArgs, json: bool) -> Result<Outcome, Failure> {
         }))?;
     } else {
         for d in &keys {
-            println!("key: {}: {} | {}", d.part, d.wanted, d.found);
+            say!("key: {}: {} | {}", d.part, d.wanted, d.found)?;
         }
-        println!("moves: {} B | {} B", plan.moved_bytes, other.moved_bytes);
-        println!("proved: {} | {}", plan.certificate, other.certificate);
+        say!("moves: {} B | {} B", plan.moved_bytes, other.moved_bytes)?;
+        say!("proved: {} | {}", plan.certificate, other.certificate)?;
         for c in &changed {
-            println!("{}\n    {}: {} | {}", c.line, c.what, c.first, c.second);
+            say!("{}\n    {}: {} | {}", c.line, c.what, c.first, c.second)?;
         }
     }
     Ok(match same {

@@ -30,7 +30,7 @@ pub fn run(args: &Project, json: bool) -> Result<Outcome, Failure> {
                 "explain": explain,
             }));
         } else {
-            println!("{target} ({from}, {})\n{explain}", &target.hash()[..12]);
+            say!("{target} ({from}, {})\n{explain}", &target.hash()[..12])?;
         }
     }
     if json {

@@ -29,22 +29,22 @@ pub fn run(args: &Folder, json: bool) -> Result<Outcome, Failure> {
         match &entry.content {
             Ok((key, plan)) => {
                 let statements = plan.nodes.iter().filter(|n| n.join.is_some()).count();
-                println!(
+                say!(
                     "{short} {statements} statements on {} devices, {} by {}, moves {} B, {}",
                     plan.devices(),
                     key.model,
                     key.planner,
                     plan.moved_bytes,
                     plan.certificate
-                );
+                )?;
                 let inputs = key.graph.lines().filter(|line| line.contains("input"));
                 for line in inputs {
-                    println!("    {}", line.trim());
+                    say!("    {}", line.trim())?;
                 }
             }
-            Err(error) => println!("{short} left out: {error}"),
+            Err(error) => say!("{short} left out: {error}")?,
         }
     }
-    println!("{} entries in {}", entries.len(), args.folder.display());
+    say!("{} entries in {}", entries.len(), args.folder.display())?;
     Ok(Outcome::Good)
 }

@@ -3,6 +3,13 @@
 //! Files: `args` (the command line), `config` (`eindecomp.toml`), `project` (the crate and its
 //! blocks), `targets` (what has to be planned), `folder` (the entries of a folder), and one per command.
 
+/// A line on standard output.
+macro_rules! say {
+    ($($text:tt)*) => {
+        super::print(format_args!($($text)*))
+    };
+}
+
 mod args;
 mod calibrate;
 mod check;
@@ -17,6 +24,8 @@ mod project;
 mod solve;
 mod targets;
 
+use std::fmt;
+use std::io::{self, Write};
 use std::process::ExitCode;
 
 use args::{Cli, Command};
@@ -40,7 +49,8 @@ pub fn main() -> ExitCode {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Found) => ExitCode::from(1),
         Err(error) => {
-            eprintln!("error: {error}");
+            // where nobody reads errors, the exit code still tells
+            let _ = writeln!(io::stderr(), "error: {error}");
             ExitCode::from(3)
         }
     }
@@ -57,8 +67,7 @@ fn run(cli: &Cli) -> Result<Outcome, Failure> {
         Command::Calibrate(args) => calibrate::run(args, cli.json),
         Command::Solve(args) => solve::run(args, cli.json),
         Command::Completions { shell } => {
-            args::completions(*shell);
-            Ok(Outcome::Good)
+            print(format_args!("{}", args::completions(*shell))).map(|()| Outcome::Good)
         }
     }
 }
@@ -73,7 +82,15 @@ fn bar(steps: u64) -> Result<ProgressBar, Failure> {
 
 /// Prints a value for programs.
 fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
-    use std::io::Write;
     let text = serde_json::to_string_pretty(value).map_err(|e| e.to_string())?;
-    writeln!(std::io::stdout(), "{text}").map_err(|e| e.to_string())
+    print(format_args!("{text}"))
+}
+
+/// Prints a line. A reader that has gone (`| head`) has seen what it wanted: the command goes on, and its exit
+/// code stays true.
+fn print(line: fmt::Arguments) -> Result<(), Failure> {
+    match writeln!(io::stdout(), "{line}") {
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {e}")),
+        _ => Ok(()),
+    }
 }

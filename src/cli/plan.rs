@@ -66,12 +66,12 @@ pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
                         Some(seconds) => format!("planned in {seconds:.2} s"),
                         None => "there".into(),
                     };
-                    println!(
+                    say!(
                         "{} {target}: {how}, moves {} B, {}",
                         &target.hash()[..12],
                         done.plan.moved_bytes,
                         done.plan.certificate
-                    );
+                    )?;
                 }
             }
             Err(error) => errors.push(error),

@@ -76,7 +76,7 @@ fn of_instance(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Fai
     let (cost, bound) = (found.cost, found.bound);
     let nodes = problem.variables();
     if !found.is_feasible() {
-        println!("no assignment was found in {seconds:.1} s; none costs less than {bound}");
+        say!("no assignment was found in {seconds:.1} s; none costs less than {bound}")?;
         return Ok(outcome);
     }
     let proved = match (found.is_optimal(), bound) {
@@ -87,8 +87,8 @@ fn of_instance(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Fai
             format!("within {gap:.1} % of the optimum")
         }
     };
-    println!("{nodes} nodes in {seconds:.1} s: cost {cost}, bound {bound}, {proved}");
-    println!("{:?}", found.assignment);
+    say!("{nodes} nodes in {seconds:.1} s: cost {cost}, bound {bound}, {proved}")?;
+    say!("{:?}", found.assignment)?;
     Ok(outcome)
 }
 
@@ -131,9 +131,10 @@ fn of_graph(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Failur
         return Ok(Outcome::Good);
     }
     let statements = plan.nodes.iter().filter(|n| n.join.is_some()).count();
-    println!(
+    say!(
         "{statements} statements in {seconds:.1} s: cost {}, bound {}\n{explain}",
-        certificate.cost, certificate.bound
-    );
+        certificate.cost,
+        certificate.bound
+    )?;
     Ok(Outcome::Good)
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::tempdir;
@@ -316,5 +316,33 @@ fn completions_and_help_are_printed() {
         "--json",
     ] {
         assert!(text.contains(part), "{part} in {text}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_gone_changes_no_exit_code() {
+    let folder = tempdir().unwrap();
+    let none = folder.path().join("none.json");
+    let impossible = INSTANCE.replace("\"usage_limit\": 8", "\"usage_limit\": 2");
+    fs::write(&none, impossible).unwrap();
+    let cases: [(&[&str], i32); 2] = [
+        (&["completions", "bash"], 0),
+        (&["solve", none.to_str().unwrap()], 1),
+    ];
+    for (args, code) in cases {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let child = Command::new(env!("CARGO_BIN_EXE_cargo-eindecomp"))
+            .args(args)
+            .stdout(writer)
+            .stderr(Stdio::piped())
+            .spawn();
+        let output = child.unwrap().wait_with_output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(
+            (output.status.code(), &*errors),
+            (Some(code), ""),
+            "{args:?}"
+        );
     }
 }

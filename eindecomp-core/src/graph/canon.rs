@@ -10,35 +10,29 @@ impl BoundGraph {
     /// The dump with labels as numbers, and without names and the values of numbered literals:
     /// equal for graphs that differ in these alone. Pins are a part of the plan key of their own.
     pub fn canonical(&self) -> &str {
-        &self.canon().text
+        self.canon.text.get_or_init(|| {
+            let mut text = String::with_capacity(100 * self.nodes().len());
+            dump(self, &mut text, false).expect("writing to a string does not fail");
+            text.into()
+        })
     }
 
     /// Per node a number, equal where the nodes' lines in the canonical text are: but for the tensors
     /// that stand there, and which literals. Such nodes have one shape and are computed in one way.
     pub fn kinds(&self) -> &[u32] {
-        &self.canon().kinds
-    }
-
-    fn canon(&self) -> &Canon {
-        self.canon.0.get_or_init(|| {
-            let mut text = String::with_capacity(100 * self.nodes().len());
-            dump(self, &mut text, false).expect("writing to a string does not fail");
-            let kinds = kinds(&text);
-            Arc::new(Canon { text, kinds })
-        })
+        self.canon
+            .kinds
+            .get_or_init(|| kinds(self.canonical()).into())
     }
 }
 
-#[derive(Debug)]
-struct Canon {
-    text: String,
-    kinds: Vec<u32>,
-}
-
-/// Made when it is first asked for. It follows from the graph: two of them are never what tells
+/// Each made when it is first asked for. They follow from the graph: two of them are never what tells
 /// graphs apart.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lazy(OnceLock<Arc<Canon>>);
+pub(super) struct Lazy {
+    text: OnceLock<Arc<str>>,
+    kinds: OnceLock<Arc<[u32]>>,
+}
 
 impl PartialEq for Lazy {
     fn eq(&self, _: &Lazy) -> bool {

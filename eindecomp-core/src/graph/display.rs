@@ -161,7 +161,7 @@ fn number(f: &mut String, n: u64) {
             break;
         }
     }
-    f.extend(digits[at..].iter().map(|&d| char::from(d)));
+    digits[at..].iter().for_each(|&d| f.push(d.into()));
 }
 
 /// `%3`
