@@ -134,7 +134,14 @@ fn tolerance(dtype: DType) -> f64 {
     }
 }
 
-fn agrees(sessions: &[Session], source: &str) {
+/// Elements that no operation takes out of its dtype.
+fn small(input: usize, i: usize) -> f64 {
+    ((i * 7 + input * 2) % 4) as f64
+}
+
+/// Runs a program on the reference and on each session, of whose elements are those that `element`
+/// gives by the input and the place; gives the reference's first output.
+fn agrees(sessions: &[Session], source: &str, element: impl Fn(usize, usize) -> f64) -> Vec<f64> {
     let graph = EinGraph::from_text(source, "f", &Consts::new());
     let graph = graph.unwrap_or_else(|e| panic!("{source}\n{e}"));
     let dims: BTreeMap<Arc<str>, i64> = [("N".into(), 8), ("M".into(), 5)].into();
@@ -146,8 +153,8 @@ fn agrees(sessions: &[Session], source: &str) {
     let inputs = bound.ids().filter(|(_, n)| n.role().is_some());
     let inputs: BTreeMap<Arc<str>, RefTensor> = inputs
         .map(|(id, node)| {
-            let element = |i: usize| ((i * 7 + id.at() * 2) % 4) as f64;
-            let data: Vec<f64> = (0..bound.elements(id)).map(element).collect();
+            let data = (0..bound.elements(id)).map(|i| element(id.at(), i));
+            let data: Vec<f64> = data.collect();
             let tensor = RefTensor::from_f64(node.dtype, bound.shape(id).to_vec(), &data);
             (node.name.clone(), tensor.unwrap())
         })
@@ -173,6 +180,7 @@ fn agrees(sessions: &[Session], source: &str) {
             }
         }
     }
+    want[0].to_f64()
 }
 
 fn program(dtype: DType, (_, params, result, statement): Class) -> String {
@@ -201,7 +209,7 @@ fn each_dtype_and_class_agrees_with_the_reference() {
     let mut all = |dtypes: &[DType], classes: &[Class]| {
         for &dtype in dtypes {
             for &class in classes {
-                agrees(&sessions, &program(dtype, class));
+                agrees(&sessions, &program(dtype, class), small);
                 count += 1;
             }
         }
@@ -221,7 +229,7 @@ fn each_dtype_converts_to_each_other() {
         for to in DType::ALL {
             let source =
                 format!("fn f<dim N>(a: {from}[N]) -> {to}[N] {{ let y[n] = a[n] as {to}; y }}");
-            agrees(&sessions, &source);
+            agrees(&sessions, &source, small);
         }
     }
 }
@@ -239,7 +247,7 @@ fn accumulators_may_be_chosen() {
         let source = format!(
             "fn f<dim N, dim M>(a: {dtype}[N, M]) -> {acc}[N] {{ let y[n] = sum[m; {acc}] a[n, m]; y }}"
         );
-        agrees(&sessions, &source);
+        agrees(&sessions, &source, small);
     }
 }
 
@@ -250,12 +258,53 @@ fn merged_axes_with_arithmetic() {
         let z[n, g in 3, m] = 10.0 * x[(n, g + 1), m] - x[(n, 2 - g), m] + y[n, m];
         z
     }";
-    agrees(&sessions, source);
+    agrees(&sessions, source, small);
     let source = "fn ramp<dim N>(step: f32) -> f32[N] { let y[n in N] = step * (n as f32); y }
     fn f<dim N, dim M>(x: f32[N, M]) -> f32[N, M] {
         let p: f32[M] = ramp(0.5);
         let y[n, m] = x[n, m] + p[m];
         y
     }";
-    agrees(&sessions, source);
+    agrees(&sessions, source, small);
+}
+
+/// What LANGUAGE.md says of integers that leave their type, and of a divisor of 0.
+#[test]
+fn integers_wrap_and_divide_as_the_language_says() {
+    let sessions = sessions();
+    let of = |dtype: &str, statement: &str, a: [f64; 8], b: [f64; 8]| {
+        let source = format!(
+            "fn f<dim N>(a: {dtype}[N], b: {dtype}[N]) -> {dtype}[N] {{ let y[n] = {statement}; y }}"
+        );
+        agrees(&sessions, &source, |input, i| [a, b][input][i])
+    };
+    let max = f64::from(i32::MAX);
+    let min = f64::from(i32::MIN);
+    let a = [7.0, -7.0, 7.0, -7.0, 5.0, 0.0, min, max];
+    let b = [2.0, 2.0, -2.0, -2.0, 0.0, 0.0, -1.0, 1.0];
+    let quotients = [3.0, -4.0, -4.0, 3.0, 0.0, 0.0, min, max];
+    assert_eq!(of("i32", "a[n] / b[n]", a, b), quotients);
+    let rests = [1.0, 1.0, -1.0, -1.0, 0.0, 0.0, 0.0, 0.0];
+    assert_eq!(of("i32", "a[n] % b[n]", a, b), rests);
+    let sums = [9.0, -5.0, 5.0, -9.0, 5.0, 0.0, max, min];
+    assert_eq!(of("i32", "a[n] + b[n]", a, b), sums);
+    let a = [200.0, 5.0, 255.0, 0.0, 16.0, 1.0, 128.0, 3.0];
+    let b = [100.0, 6.0, 255.0, 1.0, 16.0, 0.0, 2.0, 5.0];
+    let sums = [44.0, 11.0, 254.0, 1.0, 32.0, 1.0, 130.0, 8.0];
+    assert_eq!(of("u8", "a[n] + b[n]", a, b), sums);
+    let differences = [100.0, 255.0, 0.0, 255.0, 0.0, 1.0, 126.0, 254.0];
+    assert_eq!(of("u8", "a[n] - b[n]", a, b), differences);
+    // Each operation wraps, not the statement alone.
+    let halves = [22.0, 5.0, 127.0, 0.0, 16.0, 0.0, 65.0, 4.0];
+    assert_eq!(of("u8", "(a[n] + b[n]) / 2", a, b), halves);
+    let converted = |dtype: &str, a: [f64; 8]| {
+        let source =
+            format!("fn f<dim N>(a: f64[N]) -> {dtype}[N] {{ let y[n] = a[n] as {dtype}; y }}");
+        agrees(&sessions, &source, |_, i| a[i])
+    };
+    let a = [1.9, -1.9, 300.0, -5.0, 1e30, -1e30, f64::NAN, f64::INFINITY];
+    let bytes = [1.0, 0.0, 255.0, 0.0, 255.0, 0.0, 0.0, 255.0];
+    assert_eq!(converted("u8", a), bytes);
+    let words = [1.0, -1.0, 300.0, -5.0, max, min, 0.0, max];
+    assert_eq!(converted("i32", a), words);
 }
