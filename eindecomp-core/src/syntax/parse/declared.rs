@@ -35,7 +35,7 @@ impl Parser {
             self.expr()?;
             let span = self.since(start);
             let fix = Fix::replace(span, "", "leave it out: whatever is fixed is a Rust const");
-            self.slip(span, "no value stands in a declaration", fix);
+            self.slip(span, "a parameter has no default", fix);
         }
         Ok(Param { attrs, name, ty })
     }

@@ -69,7 +69,7 @@ impl Parser {
         let modifier = matches!(word, "const" | "async" | "unsafe" | "inline");
         if modifier && self.is_word_at(self.at + 1, "fn") {
             let fix = Fix::replace(self.span(), "", "leave it out");
-            self.slip(self.span(), "a block is a `fn` alone", fix);
+            self.slip(self.span(), "a block begins with `fn` alone", fix);
             self.at += 1;
             return "fn";
         }

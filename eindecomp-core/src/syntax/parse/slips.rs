@@ -122,7 +122,7 @@ impl Parser {
             let text = format!("sq({})", bare(&value));
             self.slip(
                 span,
-                "a function stands in front",
+                "a function stands in front of its argument",
                 Fix::replace(span, text, "write {}"),
             );
             return Ok(called("sq", vec![value], span));
@@ -136,7 +136,7 @@ impl Parser {
         let text = format!("{name}({})", shown.join(", "));
         self.slip(
             span,
-            "a function stands in front",
+            "a function stands in front of its argument",
             Fix::replace(span, text, "write {}"),
         );
         Ok(called(
@@ -256,7 +256,11 @@ impl Parser {
         let clause = format!("dim {name} = {value}");
         self.eat(";");
         let span = self.since(start);
-        let diag = Diag::new(Code::Syntax, start, "a dim is defined behind the types");
+        let diag = Diag::new(
+            Code::Syntax,
+            start,
+            "a dim is defined in the head of the block, behind `where`",
+        );
         let help = format!("write `where {clause}` before the `{{`");
         let place = self.clause_fix(self.block, &clause, &help);
         self.diags.push(diag.fix(place.and(span, "")));
@@ -428,7 +432,7 @@ impl Parser {
     pub(super) fn plus(&mut self) {
         self.slip(
             self.span(),
-            "a sign is a `-` or none",
+            "there is no sign `+`",
             Fix::replace(self.span(), "", "leave it out"),
         );
         self.at += 1;

@@ -269,7 +269,10 @@ impl Parser {
 
     /// `x.sum()`, `x.exp()`, `x.transpose()` of a whole tensor; the arguments are not taken yet.
     pub(super) fn whole_method(&mut self, place: &Place) -> Parse<Box<Diag>> {
-        let text = format!("`{place}` is a field and cannot be called");
+        let text = match self.tensor_of(place) {
+            Some((root, _)) => format!("`{root}` is a tensor, which has no methods"),
+            None => format!("`{place}` is a field and cannot be called"),
+        };
         let diag = Diag::new(Code::Syntax, place.span, text);
         let Some(method) = place.fields.last() else {
             return Ok(Box::new(diag));
