@@ -208,15 +208,18 @@ impl Parser {
     }
 
     fn let_stmt(&mut self) -> Parse<StmtKind> {
+        let mut at_mut = None;
         if self.is_foreign_let() {
-            let fix = Fix::replace(self.span(), "let", "write {}");
+            at_mut = self.is_word("mut").then(|| self.span());
+            let word = if at_mut.is_some() { "let mut" } else { "let" };
+            let fix = Fix::replace(self.span(), word, "write {}");
             self.slip(self.span(), "a new tensor is defined by `let`", fix);
             self.at += 1;
         } else {
             self.expect_word("let")?;
         }
-        let at_mut = self.span();
-        let mutable = self.eat_word("mut").then_some(at_mut);
+        let own = self.span();
+        let mutable = self.eat_word("mut").then_some(own).or(at_mut);
         let pat = self.pattern()?;
         let assigns = self.is_at(self.at + 1, "=");
         let ty = if !assigns && self.eat(":") {
