@@ -16,7 +16,7 @@ fn each_error_of_a_text_comes_with_its_line() {
      --> 2:18
     2 |     let y[n] = x[k];
       |                  ^
-      help: did you mean `n`?
+      help: did you mean `x[n]`?
       docs: eindecomp::errors::EIN0002
 
     error[EIN0013]: expected `,` or `)`, found `v`
