@@ -19,8 +19,9 @@ use super::{INFEASIBLE, Solution};
 const CLOSE: [usize; 4] = [3, 10, 30, 100];
 /// What earlier steps count in the mean of what is used.
 const SMOOTH: f64 = 0.7;
-/// Steps without a better assignment or bound after which the search ends.
+/// Steps without a better assignment or bound after which the search ends; fewer where each is a whole elimination.
 const PATIENCE: usize = 100;
+const EXACT_PATIENCE: usize = 20;
 
 /// Improves on `start`, what elimination found and proved.
 pub(super) fn solve(
@@ -59,8 +60,9 @@ impl Relaxed<'_> {
         // the prices of the best bound, and the mean of what is used beyond the limits
         let (mut centre, mut reached) = (passes.prices.clone(), f64::NEG_INFINITY);
         let mut excess = vec![0.0; limits.len()];
+        let patience = if exact { EXACT_PATIENCE } else { PATIENCE };
         for step in 0.. {
-            if self.best.is_optimal() || since > PATIENCE || !self.go_on() {
+            if self.best.is_optimal() || since > patience || !self.go_on() {
                 return;
             }
             let before = (self.best.cost, self.best.bound);
