@@ -48,17 +48,7 @@ fn kinds(text: &str) -> Vec<u32> {
     let mut line_without = Vec::new();
     let mut kind = |line: &str| {
         line_without.clear();
-        let mut bytes = line.bytes().peekable();
-        let mut quoted = false;
-        while let Some(b) = bytes.next() {
-            line_without.push(b);
-            match b {
-                b'"' => quoted = !quoted,
-                b'\\' if quoted => line_without.extend(bytes.next()),
-                b'%' | b'$' if !quoted => while bytes.next_if(u8::is_ascii_digit).is_some() {},
-                _ => {}
-            }
-        }
+        without_numbers(line.as_bytes(), &mut line_without);
         let next = known.len() as u32;
         match known.get(&line_without) {
             Some(&kind) => kind,
@@ -67,6 +57,30 @@ fn kinds(text: &str) -> Vec<u32> {
     };
     let nodes = text.lines().filter(|line| line.starts_with("  %"));
     nodes.map(&mut kind).collect()
+}
+
+/// Appends a line without the numbers of tensors (`%2`) and of literals (`$0`).
+fn without_numbers(mut line: &[u8], out: &mut Vec<u8>) {
+    let mut quoted = false;
+    let special = |b: &u8| matches!(b, b'"' | b'\\' | b'%' | b'$');
+    while let Some(at) = line.iter().position(special) {
+        let (head, tail) = line.split_at(at + 1);
+        out.extend_from_slice(head);
+        let skipped = match line[at] {
+            b'"' => {
+                quoted = !quoted;
+                0
+            }
+            b'\\' if quoted => {
+                out.extend(tail.first());
+                tail.len().min(1)
+            }
+            b'%' | b'$' if !quoted => tail.iter().take_while(|b| b.is_ascii_digit()).count(),
+            _ => 0,
+        };
+        line = &tail[skipped..];
+    }
+    out.extend_from_slice(line);
 }
 
 #[cfg(test)]
