@@ -4,7 +4,7 @@ use super::Solution;
 use super::elimination::{Elimination, Order};
 use super::local::Local;
 use super::problem::Problem;
-use super::progress::{Progress, Status};
+use super::progress::{Progress, Status, Unwatched};
 
 /// What a search may use. Both are counted, not measured, so that results do not depend on the
 /// machine.
@@ -77,7 +77,7 @@ pub(super) fn split(problem: &Problem, budget: Budget, progress: &dyn Progress) 
         stopped |= !go_on(progress, done);
         !stopped
     });
-    let mut local = Local::new(problem, state.decode());
+    let mut local = Local::new(problem, state.decode(), &Unwatched);
     local.descend(false, problem.ids());
     let mut solution = solution(problem, &state, local.chosen);
     solution.stopped = stopped;

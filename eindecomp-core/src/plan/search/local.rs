@@ -7,6 +7,7 @@ use std::ops::Range;
 use super::INFEASIBLE;
 use super::limits::Usage;
 use super::problem::{Edge, Problem, VarId};
+use super::progress::{Progress, Status};
 use super::slack::Slack;
 
 /// What a variable's value has a part in using.
@@ -31,7 +32,16 @@ pub(super) struct Local<'a> {
     pub(super) users: Vec<Vec<u32>>,
     /// Entries looked at.
     pub work: u64,
+    /// Where the search is, as `progress` is told.
+    pub status: Status,
+    progress: &'a dyn Progress,
+    /// What was looked at since `progress` was asked, and whether it said no.
+    unasked: u64,
+    stopped: bool,
 }
+
+/// What is looked at before it is asked whether the search goes on: some 10 ms.
+const ASKED: u64 = 1 << 20;
 
 /// A feasible entry before any cost.
 pub(super) fn price(cost: u64) -> u128 {
@@ -42,7 +52,8 @@ pub(super) fn price(cost: u64) -> u128 {
 }
 
 impl<'a> Local<'a> {
-    pub fn new(problem: &'a Problem, chosen: Vec<u32>) -> Local<'a> {
+    /// Asks `progress` now and then, and does little after it said no.
+    pub fn new(problem: &'a Problem, chosen: Vec<u32>, progress: &'a dyn Progress) -> Local<'a> {
         let mut local = Local {
             problem,
             around: vec![Vec::new(); chosen.len()],
@@ -53,6 +64,14 @@ impl<'a> Local<'a> {
             trail: Vec::new(),
             users: vec![Vec::new(); problem.limits().len() / BLOCK + 1],
             work: 0,
+            status: Status {
+                work: 0,
+                best: None,
+                bound: 0,
+            },
+            progress,
+            unasked: 0,
+            stopped: false,
         };
         for e in problem.edges() {
             local.around[e.from.at()].push(e);
@@ -81,6 +100,16 @@ impl<'a> Local<'a> {
         }
         local.set(chosen);
         local
+    }
+
+    /// After so much more was looked at: does the search go on?
+    pub(super) fn goes_on(&mut self, looked_at: u64) -> bool {
+        self.unasked += looked_at;
+        if self.unasked >= ASKED && !self.stopped {
+            self.unasked = 0;
+            self.stopped = !self.progress.keep_going(&self.status);
+        }
+        !self.stopped
     }
 
     /// Starts from another assignment.
@@ -216,6 +245,10 @@ impl<'a> Local<'a> {
                 .into_iter()
                 .map(VarId)
             {
+                let values = self.problem.domain(v);
+                if !self.goes_on((values * self.uses[v.at()].len()) as u64) {
+                    return false;
+                }
                 let uses = |r: &Range<u32>| r.contains(&t);
                 if !self.uses[v.at()].iter().any(|(r, _)| uses(r)) {
                     continue;
@@ -224,7 +257,7 @@ impl<'a> Local<'a> {
                     let here = self.more(v, x).filter(|(r, _)| uses(r));
                     here.map(|(_, more)| -more).sum()
                 };
-                let freeing: Vec<(u32, i128)> = (0..self.problem.domain(v) as u32)
+                let freeing: Vec<(u32, i128)> = (0..values as u32)
                     .map(|x| (x, freed(x)))
                     .filter(|f| f.1 > 0)
                     .collect();
@@ -242,6 +275,9 @@ impl<'a> Local<'a> {
             options.sort_by(|a, b| a.0.total_cmp(&b.0).then((a.1, a.2).cmp(&(b.1, b.2))));
             let mut changed = vec![];
             for (_, v, x) in options {
+                if !self.goes_on(self.uses[v.at()].len() as u64) {
+                    return false;
+                }
                 if changed.contains(&v) {
                     continue;
                 }
@@ -281,7 +317,12 @@ impl<'a> Local<'a> {
             if self.problem.domain(v) == 1 {
                 continue;
             }
+            let work = self.work;
+            if !self.goes_on(0) {
+                return;
+            }
             let moved = self.move_one(v) || (pairs && self.move_two(v));
+            self.unasked += self.work - work;
             if moved {
                 let near = self.around[v.at()].iter().flat_map(|e| [e.from, e.to]);
                 for u in near.chain([v]) {
@@ -361,3 +402,30 @@ impl<'a> Local<'a> {
 pub(super) const BLOCK: usize = 64;
 /// Most pairs of values that are tried of two neighbours.
 const PAIRS: usize = 1 << 14;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::search::progress::Unwatched;
+
+    struct Stop;
+
+    impl Progress for Stop {
+        fn keep_going(&self, _: &Status) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn it_ends_where_it_is_when_progress_says_no() {
+        let mut problem = Problem::new();
+        let v = problem.add_variable(vec![9, 1]);
+        let after = |progress: &dyn Progress| {
+            let mut local = Local::new(&problem, vec![0], progress);
+            local.unasked = ASKED;
+            local.descend(true, [v]);
+            local.chosen[0]
+        };
+        assert_eq!((after(&Unwatched), after(&Stop)), (1, 0));
+    }
+}

@@ -53,7 +53,7 @@ struct Relaxed<'a> {
 impl Relaxed<'_> {
     fn run(&mut self, exact: bool) {
         let limits: Vec<f64> = self.problem.limits().iter().map(|&l| l as f64).collect();
-        let mut local = Local::new(self.problem, self.best.assignment.clone());
+        let mut local = Local::new(self.problem, self.best.assignment.clone(), self.progress);
         let mut passes = Passes::new(self.problem, local.total as f64 * 16.0);
         // beyond the bound by how much the prices aim, as a share of it
         let (mut aim, mut since) = (0.1f64, 0);
@@ -128,13 +128,16 @@ impl Relaxed<'_> {
         self.best.dual = None;
     }
 
-    fn go_on(&mut self) -> bool {
-        let status = Status {
+    fn status(&self) -> Status {
+        Status {
             work: self.work,
             best: self.best.is_feasible().then_some(self.best.cost),
             bound: self.best.bound,
-        };
-        self.best.stopped = !self.progress.keep_going(&status);
+        }
+    }
+
+    fn go_on(&mut self) -> bool {
+        self.best.stopped = !self.progress.keep_going(&self.status());
         self.work < self.budget.work && !self.best.stopped
     }
 
@@ -159,6 +162,9 @@ impl Relaxed<'_> {
             passes.pass(true);
             passes.pass(false);
             self.work += 2 * passes.work;
+            if !self.go_on() {
+                break;
+            }
         }
         let dual = passes.dual();
         let bound = check::bound(self.problem, &dual).unwrap_or(0);
@@ -171,6 +177,7 @@ impl Relaxed<'_> {
 
     fn improve(&mut self, local: &mut Local, assignment: Vec<u32>, passes: &Passes) {
         let from = local.work;
+        local.status = self.status();
         local.set(assignment);
         let asked = |v: VarId, x: u32| passes.asked(v, x);
         if local.repair(&asked) {

@@ -31,7 +31,9 @@ impl Local<'_> {
             dice ^= dice << 17;
             dice % below.max(1)
         };
-        while self.work < work {
+        let mut looked_at = self.work;
+        while self.work < work && self.goes_on(self.work - looked_at) {
+            looked_at = self.work;
             self.work += 1;
             let v = VarId(roll(n) as u32);
             if self.problem.domain(v) == 1 {
