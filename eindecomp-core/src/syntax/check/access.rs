@@ -61,13 +61,14 @@ impl StmtCx<'_, '_> {
             subs: subs.iter().map(|s| s.to_string()).collect(),
             dtype: t.dtype,
             span,
+            padded: default.is_some(),
             visible: self.visible.clone(),
         });
         self.accesses.insert(span, access.clone());
         let mut made = Some(Vec::new());
         for (at, sub) in subs.iter().enumerate() {
             let axis = (at, &t.axes[at]);
-            match (self.sub(sub, axis, &access, default.is_some()), &mut made) {
+            match (self.sub(sub, axis, &access), &mut made) {
                 (Some(sub), Some(made)) => made.push(sub),
                 _ => made = None,
             }
@@ -104,7 +105,6 @@ impl StmtCx<'_, '_> {
         sub: &ast::Sub,
         (axis, extent): (usize, &Dim),
         access: &Arc<Access>,
-        weak: bool,
     ) -> Option<Sub> {
         match sub {
             ast::Sub::Rest(_) => None,
@@ -116,7 +116,7 @@ impl StmtCx<'_, '_> {
                     _ => None,
                 });
                 let Some(members) = bare.collect::<Option<Vec<IndexId>>>() else {
-                    return self.mixed(made, *span, weak);
+                    return self.mixed(made, *span, access.padded);
                 };
                 self.uses.merged.push(MergedUse {
                     members: members.clone(),
@@ -140,7 +140,7 @@ impl StmtCx<'_, '_> {
                         axis,
                         extent: extent.clone(),
                         span: e.span,
-                        weak: weak || self.guards.contains(&index),
+                        weak: self.guards.contains(&index),
                         access: access.clone(),
                     });
                 } else {
@@ -151,7 +151,7 @@ impl StmtCx<'_, '_> {
                         at: value.clone(),
                         axis,
                         extent: extent.clone(),
-                        guarded: weak || guarded,
+                        guarded: access.padded || guarded,
                         access: access.clone(),
                     });
                 }

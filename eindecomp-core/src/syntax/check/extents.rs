@@ -45,6 +45,8 @@ pub(super) struct Access {
     pub(super) dtype: DType,
     /// All of it, with its `else`.
     pub(super) span: Span,
+    /// It has an `else`.
+    pub(super) padded: bool,
     /// The indices in scope.
     pub(super) visible: Vec<IndexId>,
 }
@@ -86,7 +88,7 @@ pub(super) struct Use {
     pub(super) axis: usize,
     pub(super) extent: Dim,
     pub(super) span: Span,
-    /// Under an `else` or a guard on the index: only gives the extent if nothing else does.
+    /// Under a guard on the index: only gives the extent if nothing else does.
     pub(super) weak: bool,
     pub(super) access: Arc<Access>,
 }

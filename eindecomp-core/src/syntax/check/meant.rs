@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::extents::{Access, Decl, Use, Uses};
+use super::extents::{Access, Decl, Shifted, Use, Uses};
 use super::ops::indices_in;
 use super::prove::{Equality, Facts};
 use super::tree::{Expr, ExprKind, IndexId};
@@ -254,10 +254,11 @@ impl Reading<'_, '_> {
         Fix { help, edits }
     }
 
-    /// The index and a gather of its access change places.
+    /// The index and a position of its access that may be anywhere change places.
     fn gather(&self, wrong: usize) -> Option<Meant> {
         let u = &self.bare[wrong];
-        let gathers = self.all.shifted.iter().filter(|s| reads(&s.at));
+        let anywhere = |s: &&Shifted| reads(&s.at) || s.access.padded;
+        let gathers = self.all.shifted.iter().filter(anywhere);
         let mut gathers = gathers.filter(|s| Arc::ptr_eq(&s.access, &u.access));
         let mut moved = self.bare.to_vec();
         let other = gathers.find(|s| {

@@ -122,7 +122,7 @@ impl Walk<'_, '_> {
         });
         let guarded = corrected.is_some();
         let padded = whole && !hopeless && !guarded && !self.stores && self.as_declared(&at);
-        let padded = padded && !grouped;
+        let padded = padded && !grouped && !access.padded;
         let inside = at.as_ref().map(|at| inside(facts, text, at, extent));
         let pads = inside
             .filter(|_| padded)

@@ -1,7 +1,7 @@
 //! Indices that read axes of several lengths: the longer ones in part, or the shorter ones padded.
 
 use super::body::BodyCx;
-use super::extents::{Decl, Use};
+use super::extents::{Access, Decl, Use};
 use super::fixes::range;
 use super::padding::pad;
 use super::prove::Equality;
@@ -60,14 +60,37 @@ pub(super) fn part(
     if !given || !others.iter().all(|u| at_most(&u.extent, extent)) {
         return None;
     }
-    let pads = others.iter().map(|u| {
-        let inside = [format!("{} < {}", decl.name, u.extent)];
-        pad(cx, &u.access, &inside).into_iter().next()
-    });
+    let pads = others.iter().map(|u| padded(cx, decl, u));
     let pads = pads.collect::<Option<Vec<Fix>>>()?.into_iter();
     pads.reduce(|mut all, fix| {
         all.help += &format!(", and {}", fix.help);
         all.edits.extend(fix.edits);
         all
     })
+}
+
+/// A value outside of what a use of an index reads, or a condition in the reduction around it.
+fn padded(cx: &BodyCx<'_>, decl: &Decl, u: &Use) -> Option<Fix> {
+    let mut subs = u.access.subs.clone();
+    subs[u.axis] = format!("0 + {}", decl.name);
+    let shifted = (Span::new(u.span.start, u.span.start), "0 + ".to_owned());
+    if u.access.padded {
+        return Some(Fix {
+            help: format!("`{}[{}]` to pad", u.access.place, subs.join(", ")),
+            edits: vec![shifted],
+        });
+    }
+    let access = Access {
+        place: u.access.place.clone(),
+        subs,
+        visible: Vec::new(),
+        ..*u.access
+    };
+    let inside = [format!("{} < {}", decl.name, u.extent)];
+    let mut fix = pad(cx, &access, &inside).into_iter().next()?;
+    let wraps = |(span, _): &(Span, String)| span.start == access.span.start;
+    if fix.edits.iter().any(wraps) {
+        fix.edits.push(shifted);
+    }
+    Some(fix)
 }

@@ -258,13 +258,20 @@ impl Walk<'_, '_> {
         let Some(t) = read.place.ty.tensor().cloned() else {
             return;
         };
-        if read.otherwise.is_some() {
-            return;
-        }
+        // An `else` excuses positions alone, no index that reads an axis by itself.
+        let padded = read.otherwise.is_some();
+        let access = self.accesses.get(&span).cloned();
+        let by_itself = |axis: usize, e: &Expr| match e.kind {
+            ExprKind::Index(id) => {
+                (access.iter()).any(|a| *a.subs[axis] == *self.indices[id.at()].name)
+            }
+            _ => false,
+        };
         let (mut needed, before) = (false, self.outside.len());
         for (axis, (sub, extent)) in read.subs.iter_mut().zip(&t.axes).enumerate() {
             match sub {
                 Sub::Merged(..) => {}
+                Sub::Expr(e) if padded && !by_itself(axis, e) => {}
                 Sub::Expr(e) => {
                     needed |= self.position(e, extent, (span, axis), true, (plain, guarded));
                 }
@@ -281,7 +288,7 @@ impl Walk<'_, '_> {
                 }
             }
         }
-        read.guarded |= needed;
+        read.guarded |= needed && !padded;
         if let [outside, ..] = &self.outside[before..] {
             let access = outside.access.clone();
             if let Some(fix) = self.swapped(read, (&access.place, &access.subs), guarded) {
