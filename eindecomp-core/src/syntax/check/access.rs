@@ -350,11 +350,17 @@ impl StmtCx<'_, '_> {
             return diag.help(help);
         }
         if subs.len() + 1 == axes.len() {
-            // The axis to leave out so that most indices stand on an axis of their own name.
+            // The axis to leave out so that most indices stand on an axis that they run over
+            // elsewhere, or of their own name.
+            let elsewhere: Vec<Option<Dim>> = names.iter().map(|n| self.runs_over(n)).collect();
             let score = |gap: usize| {
                 let kept = axes.iter().enumerate().filter(|(at, _)| *at != gap);
-                let pairs = kept.map(|(_, axis)| axis).zip(&names);
-                pairs.filter(|(axis, name)| like(axis, name)).count()
+                let pairs = kept.map(|(_, axis)| axis).zip(names.iter().zip(&elsewhere));
+                let fits = |(axis, (name, other)): &(&Dim, (&String, &Option<Dim>))| match other {
+                    Some(other) => other == *axis,
+                    None => like(axis, name),
+                };
+                pairs.filter(fits).count()
             };
             let gaps = (0..axes.len()).rev();
             let gap = gaps.max_by_key(|gap| score(*gap)).unwrap_or(0);
@@ -378,6 +384,13 @@ impl StmtCx<'_, '_> {
             }
             _ => diag.help(format!("leave out {} of them", subs.len() - axes.len())),
         }
+    }
+
+    /// The extent of the axes that an index alone reads in the statement, if it is one.
+    fn runs_over(&self, index: &str) -> Option<Dim> {
+        let found = self.axes_of(self.cx.value()?, index);
+        let first = found.first()?.clone();
+        found.iter().all(|axis| *axis == first).then_some(first)
     }
 
     /// Axis number `gap` of an access has no index.

@@ -12,6 +12,7 @@ use super::tree::{
     Var, VarId, Warning,
 };
 use super::types::{Declared, one_more, reserved, resolve};
+use super::walk;
 use crate::ein::Dim;
 use crate::syntax::ast::{self, CmpOp, Ident, Item, RType};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -475,6 +476,15 @@ impl BodyCx<'_> {
             ty = self.items.checked.field_type(s, field.as_str())?;
         }
         ty.tensor().cloned()
+    }
+
+    /// The tensors in scope that nothing in the block reads, with their types.
+    pub(super) fn unread(&self) -> impl Iterator<Item = (&str, &TensorType)> {
+        let visible = self.scopes.iter().flat_map(|scope| scope.iter());
+        visible.filter_map(|(name, var)| {
+            let ty = self.vars[var.at()].ty.as_ref()?.tensor()?;
+            (!walk::reads(self.ast, name)).then_some((&**name, ty))
+        })
     }
 
     /// A struct of another program that is not known yet, or one with errors of its own?

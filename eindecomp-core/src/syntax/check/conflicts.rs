@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::body::BodyCx;
 use super::extents::{Access, Decl, Use, Uses};
 use super::groups::grouped;
-use super::meant::Reading;
+use super::meant::{Meant, Reading};
 use super::parts::part;
 use super::prove::Equality;
 use super::tree::IndexId;
@@ -137,6 +137,13 @@ fn disagreeing(cx: &mut BodyCx<'_>, reading: &mut Reading<'_, '_>, index: IndexI
     }
     let Some(&first) = odd.first() else { return };
     let meant = reading.meant(index, &odd);
+    let meant = match meant {
+        Some(meant) if !meant.permutes => {
+            Some(another_tensor(cx, reading, meant.wrong).unwrap_or(meant))
+        }
+        Some(meant) => Some(meant),
+        None => odd.iter().find_map(|at| another_tensor(cx, reading, *at)),
+    };
     if let (None, Some(fix)) = (&meant, other_range(cx, reading, index, &odd)) {
         let axis = Place::of(&reading.bare[first]);
         let diag = disagreement(cx, name, &axis, place);
@@ -155,6 +162,13 @@ fn disagreeing(cx: &mut BodyCx<'_>, reading: &mut Reading<'_, '_>, index: IndexI
         None => other_help(cx, reading, (index, &odd), (&known, &wrong), diag),
     };
     cx.errors.push(diag);
+}
+
+/// The access of a use, of a tensor that nothing reads instead of its own.
+fn another_tensor(cx: &BodyCx<'_>, reading: &Reading<'_, '_>, wrong: usize) -> Option<Meant> {
+    let access = &reading.bare[wrong].access;
+    let mut found = cx.unread().filter(|(_, ty)| ty.dtype == access.dtype);
+    found.find_map(|(name, ty)| reading.of_another(wrong, name, &ty.axes))
 }
 
 /// The range that an index is meant to have where all of its uses agree, on an axis of its name.

@@ -90,7 +90,10 @@ pub(super) fn fix(e: &mut Expr, dtype: DType, errors: &mut Vec<Diag>) -> Option<
                 let text = format!("an integer literal stands where {dtype} is needed");
                 let float = Fix::replace(e.span, format!("{n}.0"), "write {}");
                 errors.push(Diag::new(Code::IntegerLiteral, e.span, text).fix(float));
-                return None;
+                // What is meant is plain, so the rest is read as if it were written.
+                e.kind = ExprKind::Lit(Value::Float(*n as f64));
+                e.dtype = dtype;
+                return Some(());
             }
             if dtype == DType::Bool {
                 return mismatch(e, "an integer", dtype, errors);

@@ -14,6 +14,7 @@ use super::padding::pad;
 use super::prove::Equality;
 use super::ranges::{index_facts, poly};
 use super::slips::rounded;
+use super::transposed::turn;
 use super::tree::{Clause, Expr, Index, IndexId, Origin};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::CmpOp;
@@ -58,6 +59,7 @@ impl fmt::Display for Access {
 }
 
 /// A position with arithmetic in it.
+#[derive(Clone)]
 pub(super) struct Shifted {
     pub(super) at: Expr,
     /// Which axis it reads, and that axis' extent.
@@ -69,7 +71,7 @@ pub(super) struct Shifted {
 }
 
 /// What the right side of a statement says of its indices.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Uses {
     pub(super) bare: Vec<Use>,
     pub(super) merged: Vec<MergedUse>,
@@ -94,6 +96,7 @@ pub(super) struct Use {
 }
 
 /// A merged read.
+#[derive(Clone)]
 pub(super) struct MergedUse {
     pub(super) members: Vec<IndexId>,
     pub(super) axis: Dim,
@@ -109,10 +112,12 @@ pub(super) fn solve(
     uses: &Uses,
     wanted: &BTreeMap<IndexId, Dim>,
 ) -> Option<Vec<Index>> {
+    let before = cx.errors.len();
+    let turned = turn(cx, &decls, uses, wanted);
+    let uses = &*turned;
     let Uses {
         merged, poisoned, ..
     } = uses;
-    let before = cx.errors.len();
     let bare = settle(cx, &decls, uses, wanted);
     let mut known: Vec<Option<Dim>> = (decls.iter().enumerate())
         .map(|(at, decl)| known(decl, IndexId(at as u16), &bare))

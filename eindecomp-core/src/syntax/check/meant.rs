@@ -12,6 +12,7 @@ use super::tree::{Expr, ExprKind, IndexId};
 use crate::ein::Dim;
 use crate::syntax::diag::Fix;
 use crate::syntax::names::are_distinct;
+use crate::syntax::token::Span;
 
 /// Another index or, of a gather's axis, another extent for uses by number.
 type Changes = Vec<(usize, IndexId)>;
@@ -31,13 +32,15 @@ pub(super) struct Reading<'s, 'u> {
 pub(super) struct Meant {
     pub(super) wrong: usize,
     pub(super) fix: Fix,
+    /// The indices of the access stay the same, in another order.
+    pub(super) permutes: bool,
     change: Change,
 }
 
 enum Change {
     Indices(Changes),
-    /// The use reads the axis of this extent.
-    Axis(Dim),
+    /// The uses read axes of these extents.
+    Axes(Vec<(usize, Dim)>),
 }
 
 impl Reading<'_, '_> {
@@ -75,17 +78,23 @@ impl Reading<'_, '_> {
         let uses = self.uses(index);
         let rest = uses.iter().filter(|at| !odd.contains(at));
         let order: Vec<usize> = odd.iter().rev().chain(rest.rev()).copied().collect();
-        let mut best: Option<((usize, bool, usize), Meant)> = None;
+        let mut best: Option<((bool, usize, usize), Meant)> = None;
         for &wrong in &order {
             for changes in self.candidates(wrong) {
                 let Some(gain) = self.gain(&changes) else {
                     continue;
                 };
-                let score = (gain, is_swap(&self.bare, &changes), 9 - changes.len());
+                // What the author wrote stays, if it can.
+                let permutes = permutes(&self.bare, &changes);
+                let score = (permutes, gain, usize::MAX - changes.len());
                 if best.as_ref().is_none_or(|(other, _)| *other < score) {
-                    let fix = self.renamed(&changes);
-                    let change = Change::Indices(changes);
-                    best = Some((score, Meant { wrong, fix, change }));
+                    let meant = Meant {
+                        wrong,
+                        fix: self.renamed(&changes),
+                        permutes,
+                        change: Change::Indices(changes),
+                    };
+                    best = Some((score, meant));
                 }
             }
         }
@@ -118,7 +127,11 @@ impl Reading<'_, '_> {
                     self.bare.to_mut()[at].index = index;
                 }
             }
-            Change::Axis(extent) => self.bare.to_mut()[meant.wrong].extent = extent,
+            Change::Axes(extents) => {
+                for (at, extent) in extents {
+                    self.bare.to_mut()[at].extent = extent;
+                }
+            }
         }
         meant.fix
     }
@@ -274,8 +287,45 @@ impl Reading<'_, '_> {
         let help = format!("did you mean `{}[{}]`?", u.access.place, subs.join(", "));
         let text = |at: usize| u.access.subs[at].clone();
         let fix = Fix::replace(u.span, text(other.axis), &help).and(other.at.span, text(u.axis));
-        let change = Change::Axis(other.extent.clone());
-        Some(Meant { wrong, fix, change })
+        Some(Meant {
+            wrong,
+            fix,
+            permutes: true,
+            change: Change::Axes(vec![(wrong, other.extent.clone())]),
+        })
+    }
+
+    /// The access as it is written, but of another tensor, of these axes.
+    pub(super) fn of_another(&self, wrong: usize, name: &str, axes: &[Dim]) -> Option<Meant> {
+        let access = &self.bare[wrong].access;
+        let here = |other: &Arc<Access>| Arc::ptr_eq(other, access);
+        let plain = !self.all.merged.iter().any(|m| here(&m.access))
+            && axes.len() == access.subs.len()
+            && (self.all.shifted.iter().filter(|s| here(&s.access)))
+                .all(|s| self.equal(&s.extent, &axes[s.axis]));
+        let places = (0..self.bare.len()).filter(|&at| here(&self.bare[at].access));
+        let extents = places.map(|at| (at, axes.get(self.bare[at].axis).cloned()));
+        let extents = extents.map(|(at, extent)| Some((at, extent?)));
+        let extents: Vec<(usize, Dim)> = extents.collect::<Option<_>>().filter(|_| plain)?;
+        let mut moved = self.bare.to_vec();
+        for (at, extent) in &extents {
+            moved[*at].extent = extent.clone();
+        }
+        let moved = Reading {
+            bare: Cow::Borrowed(&moved),
+            ..*self
+        };
+        let settled = |at: usize| moved.settled(self.bare[at].index, &Vec::new());
+        extents.iter().all(|(at, _)| settled(*at)).then_some(())?;
+        let start = access.span.start;
+        let span = Span::new(start, start + access.place.len() as u32);
+        let help = format!("did you mean `{name}[{}]`?", access.subs.join(", "));
+        Some(Meant {
+            wrong,
+            fix: Fix::replace(span, name, &help),
+            permutes: false,
+            change: Change::Axes(extents),
+        })
     }
 
     /// The index moves to the axis of its name in two accesses.
@@ -296,9 +346,12 @@ impl Reading<'_, '_> {
                 let Some((a, b)) = changes else { continue };
                 let changes = [b, a].concat();
                 if self.gain(&changes).is_some() {
-                    let fix = self.renamed(&changes);
-                    let change = Change::Indices(changes);
-                    return Some(Meant { wrong, fix, change });
+                    return Some(Meant {
+                        wrong,
+                        fix: self.renamed(&changes),
+                        permutes: true,
+                        change: Change::Indices(changes),
+                    });
                 }
             }
         }
@@ -306,9 +359,13 @@ impl Reading<'_, '_> {
     }
 }
 
-/// Do two indices of an access change places?
-fn is_swap(bare: &[Use], changes: &Changes) -> bool {
-    matches!(changes[..], [(a, x), (b, y)] if bare[a].index == y && bare[b].index == x)
+/// Do the indices of an access change places among each other?
+fn permutes(bare: &[Use], changes: &Changes) -> bool {
+    let mut old: Vec<IndexId> = changes.iter().map(|(at, _)| bare[*at].index).collect();
+    let mut new: Vec<IndexId> = changes.iter().map(|(_, index)| *index).collect();
+    old.sort_unstable();
+    new.sort_unstable();
+    old == new
 }
 
 fn in_position(e: &Expr, index: IndexId) -> bool {

@@ -57,6 +57,7 @@ mod slips;
 mod stmts;
 mod stores;
 mod together;
+mod transposed;
 mod traps;
 mod tree;
 mod types;

@@ -98,11 +98,12 @@ impl StmtCx<'_, '_> {
         axes.any(|axis| axis == dim)
     }
 
-    /// The axes that an index reads by itself.
+    /// The axes that an index reads by itself, where each axis has an index.
     pub(super) fn axes_of(&self, e: &ast::Expr, index: &str) -> Vec<Dim> {
         let mut axes: Vec<Dim> = Vec::new();
         if let Some((place, subs)) = accessed(e)
             && let Some(t) = self.cx.type_of(place)
+            && t.axes.len() == subs.len()
         {
             let bare = subs.iter().map(|sub| sub_name(sub) == Some(index));
             let read = bare.zip(&t.axes).filter(|(bare, _)| *bare);
