@@ -4,6 +4,7 @@ use super::body::BodyCx;
 use super::traps::counted;
 use super::tree::{ParamRole, Type};
 use super::walk::{self, free};
+use super::wraps::widened;
 use crate::ein::dim::Atom;
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::{self, CmpOp, Generic, Ident, IndexDecl, LeftIndex, Pattern, StmtKind};
@@ -177,14 +178,26 @@ impl BodyCx<'_> {
         let instance = self.is_of_any_dtype();
         let converts =
             !instance && from != DType::Bool && from.is_float() == to.is_float() && from != to;
-        let pattern = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
-            StmtKind::Let { pat, ty: None, .. } => {
-                pat.names.iter().any(|n| n.span == place).then_some(pat)
-            }
+        let (pattern, value) = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
+            StmtKind::Let {
+                pat,
+                ty: None,
+                value,
+                ..
+            } => (pat.names.iter().any(|n| n.span == place)).then_some((pat, value)),
             _ => None,
         })?;
         let statement = pattern.indices.is_some() && pattern.names.len() == 1;
-        (converts && statement && found.axes == declared.axes).then(|| {
+        let converts = converts && statement && found.axes == declared.axes;
+        // What was computed has wrapped already.
+        let computed = !matches!(
+            value.kind,
+            ast::ExprKind::Access { .. } | ast::ExprKind::Cast(..)
+        );
+        if converts && computed && from.is_int() && from.widens_to(to) {
+            return widened(self, value, to);
+        }
+        converts.then(|| {
             let help = format!("write `let {pattern}: {to}`");
             Fix::after(pattern.span, format!(": {to}"), &help)
         })

@@ -63,6 +63,7 @@ mod tree;
 mod types;
 mod unbound;
 mod walk;
+mod wraps;
 
 #[cfg(feature = "plan")]
 pub(crate) use aggs::softmax_sum;

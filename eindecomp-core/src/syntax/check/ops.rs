@@ -207,6 +207,12 @@ impl StmtCx<'_, '_> {
             BinaryOp::Cmp(CmpOp::Gt) => ScalarFn::GT,
             BinaryOp::Cmp(CmpOp::Ge) => ScalarFn::GE,
         };
+        if let BinaryOp::Cmp(cmp) = op
+            && let Some(other) = beside_nan((&a, left), (&b, right))
+        {
+            self.report(no_nan(cmp, other, span));
+            return None;
+        }
         let dims_only = |e: &Expr| e.dtype.is_int() && flex(e).is_none_or(|f| f == Flex::Int);
         if matches!(op, BinaryOp::Div | BinaryOp::Rem)
             && dims_only(&a)
@@ -304,6 +310,39 @@ impl StmtCx<'_, '_> {
 fn is_comparison(f: ScalarFn) -> bool {
     use ScalarFn as F;
     [F::EQ, F::NE, F::LT, F::LE, F::GT, F::GE].contains(&f)
+}
+
+/// What is compared with a literal NaN.
+fn beside_nan<'e>(a: (&Expr, &'e ast::Expr), b: (&Expr, &'e ast::Expr)) -> Option<&'e ast::Expr> {
+    let nan = |e: &Expr| matches!(e.kind, ExprKind::Lit(Value::Float(x)) if x.is_nan());
+    match (nan(a.0), nan(b.0)) {
+        (_, true) => Some(a.1),
+        (true, _) => Some(b.1),
+        _ => None,
+    }
+}
+
+/// The refusal of a comparison with NaN.
+fn no_nan(cmp: CmpOp, other: &ast::Expr, span: Span) -> Diag {
+    let always = match cmp {
+        CmpOp::Ne => "always true",
+        _ => "never true",
+    };
+    let diag = Diag::new(
+        Code::DtypeRule,
+        span,
+        format!("a comparison with NaN is {always}"),
+    );
+    let mut other = other;
+    while let ast::ExprKind::Paren(inner) = &other.kind {
+        other = inner;
+    }
+    let meant = match cmp {
+        CmpOp::Eq => Some(format!("is_nan({other})")),
+        CmpOp::Ne => Some(format!("!is_nan({other})")),
+        _ => None,
+    };
+    diag.fixes(meant.map(|meant| Fix::replace(span, meant, "did you mean {}?")))
 }
 
 /// The refusal of a number for a condition.

@@ -378,6 +378,7 @@ impl StmtCx<'_, '_> {
             self.report(diag.fix(fix.and(after, ")")));
             return None;
         }
+        self.wraps(reduce, text, &value, wanted)?;
         Some((wanted, wanted, value))
     }
 

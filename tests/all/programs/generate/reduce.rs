@@ -103,6 +103,10 @@ impl Maker<'_> {
         let accumulates = matches!(agg, "sum" | "prod" | "max" | "min") && val.dtype != dtype;
         if accumulates || (self.rng.chance(8) && agg == "sum" && val.dtype.widens_to(dtype)) {
             head += &format!("; {dtype}");
+            // Integer arithmetic is refused where it could wrap in a narrower dtype.
+            if val.dtype.is_int() && val.dtype != dtype && val.text.contains(['*', '+', '-', '(']) {
+                val.text = format!("(({}) as {dtype})", val.text);
+            }
             val.dtype = dtype;
             self.mark("an accumulator");
         }
