@@ -7,6 +7,7 @@ use super::dims::{DimScope, numbers, tensors};
 use super::instance::{Instances, is_generic};
 use super::kernels;
 use super::prove::{Equality, Facts};
+use super::rounds;
 use super::tree::{
     Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, TensorType, Type,
     Var, VarId, Warning,
@@ -76,7 +77,7 @@ pub(super) struct Known {
     pub(super) mutable: bool,
     pub(super) span: Span,
     pub(super) used: bool,
-    /// It lasts for one round of a loop, and hides this `let mut` outside.
+    /// It lasts for one round of a loop, and hides this one outside.
     pub(super) hides: Option<VarId>,
 }
 
@@ -265,21 +266,23 @@ impl BodyCx<'_> {
         stmts: Option<Vec<Stmt>>,
         results: Option<Vec<VarId>>,
     ) -> (Block, Vec<Diag>, Vec<Warning>) {
+        // A statement with an error reads nothing.
+        let whole = self.errors.is_empty();
+        let mut lost = Vec::new();
         for var in &self.vars {
-            if !var.used && var.ty.is_some() && !var.name.starts_with('_') {
-                let name = &var.name;
-                let message = match var.hides {
-                    None => format!("`{name}` is never read"),
-                    Some(_) => format!(
-                        "`{name}` is never read: it ends with the round, and hides the `{name}` that the loop carries"
-                    ),
-                };
-                self.warnings.push(Warning {
+            if var.used || var.ty.is_none() || var.name.starts_with('_') {
+                continue;
+            }
+            let outer = var.hides.map(|outer| &self.vars[outer.at()]);
+            match outer.filter(|outer| whole && outer.ty == var.ty) {
+                Some(outer) => lost.push(rounds::lost(&self, var, outer)),
+                None => self.warnings.push(Warning {
                     span: var.span,
-                    message,
-                });
+                    message: format!("`{}` is never read", var.name),
+                }),
             }
         }
+        self.errors.extend(lost);
         for clause in std::mem::take(&mut self.dims.implicit) {
             self.require(clause);
         }
@@ -376,9 +379,8 @@ impl BodyCx<'_> {
 
     pub(super) fn define(&mut self, name: &Ident, ty: Option<Type>, mutable: bool) -> VarId {
         let id = VarId(self.vars.len() as u32);
-        let outer = self.scopes.iter().rev().skip(1);
-        let outer = outer.filter_map(|scope| scope.get(&name.name).copied());
-        let hides = outer.into_iter().find(|var| self.vars[var.at()].mutable);
+        let mut outer = self.scopes.iter().rev().skip(1);
+        let hides = outer.find_map(|scope| scope.get(&name.name).copied());
         self.vars.push(Known {
             name: name.name.clone(),
             ty,

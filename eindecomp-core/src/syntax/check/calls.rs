@@ -121,7 +121,8 @@ impl BodyCx<'_> {
                 let text = format!("`{target}` is assigned, but not declared `mut`");
                 let diag = Diag::new(Code::NotMutable, target.span, text)
                     .secondary(known.span, "declared here");
-                self.errors.push(match known.hides {
+                let carried = |var: &VarId| self.vars[var.at()].mutable;
+                self.errors.push(match known.hides.filter(carried) {
                     None => diag.fixes(self.mutable(known)),
                     Some(_) => diag.help(format!(
                         "this `{target}` ends with the round, and hides the one that the loop \
@@ -185,7 +186,7 @@ impl BodyCx<'_> {
     }
 
     /// `mut` where a name is defined; a parameter is defined anew.
-    fn mutable(&self, known: &Known) -> Option<Fix> {
+    pub(super) fn mutable(&self, known: &Known) -> Option<Fix> {
         let name = &known.name;
         if known.role.is_none() {
             let help = format!("write `let mut {name}`");

@@ -52,6 +52,7 @@ mod ranges;
 mod reduce;
 mod results;
 mod roles;
+mod rounds;
 mod scalars;
 mod slips;
 mod stmts;
