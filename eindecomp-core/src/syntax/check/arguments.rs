@@ -266,7 +266,8 @@ impl BodyCx<'_> {
     }
 
     /// Says of the first error since number `before` that two arguments stand in each other's place,
-    /// or that one has its axes in another order, if they then fit.
+    /// that one is a tensor that nothing reads, or that one has its axes in another order, if they
+    /// then fit.
     pub(super) fn mend_arguments(
         &mut self,
         callee: &Block,
@@ -278,7 +279,9 @@ impl BodyCx<'_> {
             return;
         }
         let swapped = self.swapped_arguments(callee, types, args);
-        let fix = swapped.or_else(|| self.turned_argument(callee, types, args));
+        let fix = swapped
+            .or_else(|| self.other_argument(callee, types, args))
+            .or_else(|| self.turned_argument(callee, types, args));
         if let Some(fix) = fix {
             self.errors.truncate(before + 1);
             if let Some(error) = self.errors.get_mut(before) {
@@ -307,6 +310,53 @@ impl BodyCx<'_> {
         shown.swap(a, b);
         let help = format!("did you mean `{name}({})`?", shown.join(", "));
         Some(Fix { help, edits })
+    }
+
+    /// A tensor that nothing reads in place of an argument.
+    fn other_argument(&self, callee: &Block, types: &[Type], args: &[ast::Expr]) -> Option<Fix> {
+        let mut unread = self.unread();
+        let (at, name) = unread.find_map(|(name, ty)| {
+            let fits = |at: &usize| {
+                let mut types = types.to_vec();
+                types[*at] = Type::Tensor(ty.clone());
+                self.agree(callee, &types)
+            };
+            let mut places = (0..args.len()).filter(fits);
+            places.next().zip(Some(name))
+        })?;
+        let mut shown: Vec<String> = args.iter().map(ast::Expr::to_string).collect();
+        shown[at] = name.to_owned();
+        let block = instance::base(callee.name.as_str());
+        let help = format!("did you mean `{block}({})`?", shown.join(", "));
+        Some(Fix::replace(args[at].span, name, &help))
+    }
+
+    /// The arguments of the call that defines the name at `place` in each other's place, if its result
+    /// then is of the declared extents.
+    pub(super) fn swapped_call(&mut self, place: Span) -> Option<Fix> {
+        let mut stmts = self.ast.stmts.iter();
+        let (stmt, path, args) = stmts.find_map(|stmt| match &stmt.kind {
+            ast::StmtKind::Let { pat, value, .. } => match (&pat.names[..], &value.kind) {
+                ([name], ast::ExprKind::Call { path, args }) if name.span == place => {
+                    Some((stmt, path, args))
+                }
+                _ => None,
+            },
+            _ => None,
+        })?;
+        let callee = self.items.checked.block(&path.to_string())?;
+        let types = args.iter().map(|arg| match &arg.kind {
+            ast::ExprKind::Name(place) => self.type_of(place).map(Type::Tensor),
+            _ => None,
+        });
+        let types: Vec<Type> = types.collect::<Option<_>>()?;
+        if types.len() != callee.params.len() {
+            return None;
+        }
+        let before = self.stmt.replace(stmt);
+        let fix = self.swapped_arguments(callee, &types, args);
+        self.stmt = before;
+        fix
     }
 
     /// A statement before that gives two axes of an argument in each other's place.

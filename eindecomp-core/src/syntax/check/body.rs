@@ -167,6 +167,7 @@ pub(super) fn check<'a>(
     }
     let stmts = cx.stmts(&ast.stmts);
     let results = cx.results(ast);
+    cx.swapped_results();
     cx.finish(stmts, results)
 }
 

@@ -259,6 +259,9 @@ fn other_help(
     if matches!(cx.facts.equality(a, b), Equality::Differ) || part.is_some() {
         return diag.fixes(part).help(DIFFERENT);
     }
+    if let Some(fix) = beginning(cx, decl, known, wrong) {
+        return diag.fix(fix).help("or use one dim for both");
+    }
     let sizes = a.as_symbol().is_some() && b.as_symbol().is_some();
     let diag = diag.fixes(group.map(|group| group.fix));
     match cx.add_clause(a, CmpOp::Eq, b) {
@@ -267,6 +270,23 @@ fn other_help(
         None if sizes => diag.help("use one dim for both"),
         None => diag.help(DIFFERENT),
     }
+}
+
+/// The beginning of a table that is shared by what is read with more indices, over a dim of its own.
+fn beginning(cx: &BodyCx<'_>, decl: &Decl, known: &Place, wrong: &Place) -> Option<Fix> {
+    let (whole, table) = known.access.as_ref().zip(wrong.access.as_ref())?;
+    let (a, b) = (&known.extent, &wrong.extent);
+    let dims = a.as_symbol().is_some() && b.as_symbol().is_some();
+    let shared = table.subs.len() > 1 && table.subs.len() < whole.subs.len();
+    let place = table.subs.iter().position(|sub| *sub == *decl.name)?;
+    if !dims || !shared || decl.reduced {
+        return None;
+    }
+    let mut subs = table.subs.clone();
+    subs[place] = format!("0 + {}", decl.name);
+    let help = format!("did you mean `{}[{}]`?", table.place, subs.join(", "));
+    let fix = Fix::before(wrong.span, "0 + ", &help);
+    Some(fix.then(cx.add_clause(a, CmpOp::Le, b)?))
 }
 
 /// 0 in place of an index that reads an axis of 1, which does not broadcast.

@@ -448,11 +448,21 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             .filter(|(_, text)| text == "(")
             .map(|(span, _)| span.start);
         let opened: BTreeSet<u32> = opened.collect();
+        // A factor that is meant as an argument of the reduction before it.
+        let arguments = self.cx.errors[before..].iter();
+        let arguments = arguments.filter(|diag| diag.code == Code::Arity);
+        let arguments = arguments.flat_map(|diag| &diag.fixes).filter_map(|fix| {
+            let (first, last) = (fix.edits.first()?, fix.edits.last()?);
+            Some(first.0.join(last.0))
+        });
+        let arguments: Vec<Span> = arguments.collect();
         let mut at = 0;
         self.cx.errors.retain(|diag| {
             at += 1;
             let held = diag.code == Code::NestedReduction && opened.contains(&diag.primary.start);
-            at <= before || !held
+            let inside = |s: &Span| s.start <= diag.primary.start && diag.primary.end <= s.end;
+            let argument = diag.code == Code::UnboundIndex && arguments.iter().any(inside);
+            at <= before || !(held || argument)
         });
     }
 

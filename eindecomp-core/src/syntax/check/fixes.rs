@@ -1,6 +1,7 @@
 //! Changes of a block that its errors propose.
 
 use super::body::BodyCx;
+use super::dtype::cast;
 use super::traps::counted;
 use super::tree::{ParamRole, Type};
 use super::walk::{self, free};
@@ -72,35 +73,6 @@ impl BodyCx<'_> {
     pub(super) fn is_of_any_dtype(&self) -> bool {
         let mut choices = self.ast.head.name.as_str().split('/').skip(1);
         choices.any(|choice| DType::from_name(choice).is_some())
-    }
-
-    /// An index more on the left of a statement whose result is declared with one axis more, at the
-    /// axis of its name.
-    pub(super) fn put_left(&self, pattern: &Pattern, index: &str) -> Option<Fix> {
-        let [name] = &pattern.names[..] else {
-            return None;
-        };
-        let indices = pattern.indices.as_ref()?.iter().map(|index| match index {
-            LeftIndex::Index(decl) => Some(decl),
-            _ => None,
-        });
-        let indices: Vec<&IndexDecl> = indices.collect::<Option<_>>()?;
-        let axes = self.result_axes(name.as_str())?;
-        let like = |axis: &Dim| axis.to_string().to_lowercase() == index;
-        let at = axes.iter().position(like)?;
-        if axes.len() != indices.len() + 1 {
-            return None;
-        }
-        let mut shown: Vec<&str> = indices.iter().map(|decl| decl.name.as_str()).collect();
-        shown.insert(at, index);
-        let help = format!("put it on the left: `let {name}[{}]`", shown.join(", "));
-        let end = |decl: &IndexDecl| decl.extent.as_ref().map_or(decl.name.span, |dim| dim.span);
-        let close = Span::new(pattern.span.end - 1, pattern.span.end - 1);
-        Some(match (indices.get(at), indices.last()) {
-            (Some(next), _) => Fix::before(next.name.span, format!("{index}, "), &help),
-            (None, Some(last)) => Fix::after(end(last), format!(", {index}"), &help),
-            (None, None) => Fix::replace(close, index, &help),
-        })
     }
 
     /// Can the extent be written in the block's signature?
@@ -201,6 +173,28 @@ impl BodyCx<'_> {
             let help = format!("write `let {pattern}: {to}`");
             Fix::after(pattern.span, format!(": {to}"), &help)
         })
+    }
+
+    /// A cast of the value of the statement that defines the name at `place` to the declared dtype, to
+    /// which no annotation converts it.
+    pub(super) fn cast_value(&self, place: Span, found: &Type, declared: &Type) -> Option<Fix> {
+        let (found, declared) = (found.tensor()?, declared.tensor()?);
+        let (from, to) = (found.dtype, declared.dtype);
+        let alike = from.is_float() == to.is_float() && from.is_int() == to.is_int();
+        let value = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
+            StmtKind::Let {
+                pat,
+                ty: None,
+                value,
+                ..
+            } => {
+                let alone = pat.names.len() == 1 && pat.indices.is_some();
+                (alone && pat.names[0].span == place).then_some(value)
+            }
+            _ => None,
+        })?;
+        let fits = !alike && !self.is_of_any_dtype() && found.axes == declared.axes;
+        (fits && to != DType::Bool).then(|| cast(value, to))
     }
 
     /// The dtype found, where a result of a block of any rank is declared.
@@ -328,19 +322,19 @@ impl BodyCx<'_> {
 
     /// The dtype that the value of the statement is declared with, if `place` is all of it.
     pub(super) fn wanted_dtype(&self, place: Span) -> Option<DType> {
-        let StmtKind::Let {
-            pat,
-            ty: None,
-            value,
-            ..
-        } = &self.stmt?.kind
-        else {
+        let whole = self.value().is_some_and(|value| value.span == place);
+        self.declared_value().filter(|_| whole)
+    }
+
+    /// The dtype that the result is declared with which the statement defines.
+    pub(super) fn declared_value(&self) -> Option<DType> {
+        let StmtKind::Let { pat, ty: None, .. } = &self.stmt?.kind else {
             return None;
         };
         let names = &self.ast.result.as_ref()?.names;
         let at = names.iter().position(|n| n.name == pat.names[0].name)?;
         let declared = self.block.results.get(at)?.ty.tensor()?;
-        (value.span == place && pat.names.len() == 1).then_some(declared.dtype)
+        (pat.names.len() == 1).then_some(declared.dtype)
     }
 
     /// Does an index on the left at `place` run over an axis of a declared result?

@@ -34,6 +34,7 @@ impl StmtCx<'_, '_> {
         if unify(&mut args, texts, &mut self.cx.errors).is_none() {
             self.namesake(texts);
             self.whole_number(function, &args);
+            self.fraction(function, &args, texts);
             self.mask(function, &args, texts, span);
             return None;
         }
@@ -95,6 +96,27 @@ impl StmtCx<'_, '_> {
             error.primary = span;
             error.fixes = vec![Fix::replace(span, meant, "write {}")];
             error.help = None;
+        }
+    }
+
+    /// Says of the last error, about a float literal beside an integer in arithmetic, that the integer
+    /// is meant as a float where the statement is declared as one.
+    fn fraction(&mut self, function: ScalarFn, args: &[Expr], texts: &[&ast::Expr]) {
+        let integer = args
+            .iter()
+            .position(|arg| arg.dtype.is_int() && flex(arg).is_none());
+        let float = args
+            .iter()
+            .find(|arg| matches!(arg.kind, ExprKind::Lit(Value::Float(x)) if x.is_finite()));
+        let declared = self.cx.declared_value().filter(|dtype| dtype.is_float());
+        if let (Some(at), Some(float), Some(dtype)) = (integer, float, declared)
+            && let Some(error) = self.cx.errors.last_mut()
+            && self.mode == Mode::Value
+            && !is_comparison(function)
+            && error.code == Code::NoCommonDtype
+            && error.primary == float.span
+        {
+            error.fixes = vec![cast(texts[at], dtype)];
         }
     }
 

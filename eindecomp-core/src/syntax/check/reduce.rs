@@ -7,7 +7,7 @@ use super::dtype::{Flex, cast, coerce, element_type, fix, flex};
 use super::expr::StmtCx;
 use super::fixes::zero;
 use super::tree::{Aggregation, Expr, ExprKind, IndexId, RecordAgg, Reduce};
-use super::walk::{named, positions};
+use super::walk::{mentions, named, path_to, positions};
 use crate::ein::{Agg, DType};
 use crate::syntax::ast::{self, ReduceBody};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -175,8 +175,13 @@ impl StmtCx<'_, '_> {
                 params.join(", "),
                 are(args.len())
             );
+            let diag = Diag::new(Code::Arity, name.span, text);
             let usage = format!("it is `{} ({})`", head(reduce), params.join(", "));
-            self.report(Diag::new(Code::Arity, name.span, text).help(usage));
+            let factor = (args.len() + 1 == params.len()).then(|| self.factor_behind(reduce, span));
+            self.report(match factor.flatten() {
+                Some(fix) => diag.fix(fix),
+                None => diag.help(usage),
+            });
             return None;
         }
         let acc = self.accumulator(reduce)?;
@@ -220,6 +225,30 @@ impl StmtCx<'_, '_> {
             span,
         };
         Some(agg.results.iter().enumerate().map(result).collect())
+    }
+
+    /// The factor behind a reduction at `span` as its last argument, if that uses what it reduces.
+    fn factor_behind(&self, reduce: &ast::Reduce, span: Span) -> Option<Fix> {
+        let ReduceBody::Args(args) = &reduce.body else {
+            return None;
+        };
+        let mut path = Vec::new();
+        path_to(self.cx.value()?, span, &mut path);
+        let around = path.iter().rev().nth(1)?;
+        let ast::ExprKind::Binary(ast::BinaryOp::Mul, left, right) = &around.kind else {
+            return None;
+        };
+        let names: Vec<&str> = reduce.indices.iter().map(|d| d.name.as_str()).collect();
+        (left.span == span && mentions(right, &names)).then_some(())?;
+        let shown: Vec<String> = args
+            .iter()
+            .chain([&**right])
+            .map(|e| e.to_string())
+            .collect();
+        let help = format!("did you mean `{} ({})`?", head(reduce), shown.join(", "));
+        let between = Span::new(args.last()?.span.end, right.span.start);
+        let end = Span::new(right.span.end, right.span.end);
+        Some(Fix::replace(between, ", ", &help).and(end, ")"))
     }
 
     /// `softmax_sum` for the dtypes of its arguments, and the dtype of its result.

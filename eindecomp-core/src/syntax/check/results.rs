@@ -65,14 +65,19 @@ impl BodyCx<'_> {
                 let transposed = self.transposed(place, &ty, &declared[at]);
                 let ranged = self.ranged.get(&place).cloned();
                 let counted = self.counted(place, &ty, &declared[at]);
+                let cast = self.cast_value(place, &ty, &declared[at]);
+                let cast = cast.filter(|_| counted.is_none());
+                let swapped = self.swapped_call(place);
                 let other = transposed.as_ref().or(ranged.as_ref()).or(counted.as_ref());
+                let other = other.or(swapped.as_ref());
                 let declare = match other {
                     None => self.declare(found, ast.ret.types[at].span),
                     Some(_) => None,
                 };
                 let of_dtype = self.declared_dtype(&ty, &declared[at], &ast.ret.types[at]);
                 let of_dtype = of_dtype.filter(|_| annotated.is_none());
-                let diag = diag.fixes(reordered).fixes(annotated).fixes(counted);
+                let diag = diag.fixes(swapped).fixes(reordered).fixes(annotated);
+                let diag = diag.fixes(counted).fixes(cast);
                 let diag = diag.fixes(of_dtype);
                 self.errors
                     .push(diag.fixes(transposed).fixes(ranged).fixes(declare));

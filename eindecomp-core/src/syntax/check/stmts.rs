@@ -289,18 +289,26 @@ impl<'a> BodyCx<'a> {
     }
 
     /// Unbound indices, by the errors since number `before`, that the declared result has an axis
-    /// for.
+    /// for, or what reads the tensor, or that all factors share.
     fn unbound_on_left(&mut self, before: usize, pat: &Pattern, value: &ast::Expr) {
         for at in before..self.errors.len() {
             let error = &self.errors[at];
             if error.code != Code::UnboundIndex {
                 continue;
             }
-            let name = unbound::name_at(value, error.primary);
-            if let Some(fix) = name.and_then(|name| self.put_left(pat, name.as_str())) {
-                self.errors[at].fixes = vec![fix];
-                self.errors[at].help = None;
+            let Some(name) = unbound::name_at(value, error.primary) else {
+                continue;
+            };
+            let (fix, only) = match self.put_left(pat, name.as_str()) {
+                Some(fix) => (Some(fix), true),
+                None => (self.batched(pat, name.as_str(), value), false),
+            };
+            let Some(fix) = fix else { continue };
+            let error = &mut self.errors[at];
+            if only {
+                (error.fixes, error.help) = (Vec::new(), None);
             }
+            error.fixes.insert(0, fix);
         }
     }
 

@@ -4,6 +4,7 @@ use super::dims::is_const;
 use super::expr::StmtCx;
 use super::reduce::head;
 use super::tree::IndexId;
+use super::unbound::name_at;
 use super::walk::{accessed, mentions, sub_name};
 use crate::ein::{Agg, DType, Dim};
 use crate::syntax::ast::{self, BinaryOp, UnaryOp};
@@ -275,15 +276,37 @@ impl StmtCx<'_, '_> {
         Some(())
     }
 
-    /// Says of errors since number `before` about a body that is no bool, that the comparison behind
-    /// the reduction is meant to be its body.
+    /// Says of errors since number `before` about a reduction with a comparison behind it that the
+    /// comparison is meant to be its body: once, for the body and for the reduced indices behind it.
     pub(super) fn mend_compared(&mut self, before: usize, value: &ast::Expr) {
-        for diag in &mut self.cx.errors[before..] {
-            if diag.code == Code::DtypeRule
-                && let Some(fix) = compared(value, diag.primary)
-            {
-                diag.fixes = vec![fix];
-            }
+        let mut found = Vec::new();
+        comparisons(value, &mut found);
+        for e in found {
+            let Some((reduce, body, _, right)) = comparison(e) else {
+                continue;
+            };
+            let inside = |span: Span| right.span.start <= span.start && span.end <= right.span.end;
+            let reduced = |name: &str| reduce.indices.iter().any(|decl| decl.name.as_str() == name);
+            let follows = |diag: &Diag| match diag.code {
+                Code::DtypeRule => diag.primary == body.span,
+                Code::UnboundIndex => {
+                    let name = name_at(right, diag.primary).filter(|_| inside(diag.primary));
+                    name.is_some_and(|name| reduced(name.as_str()))
+                }
+                _ => false,
+            };
+            let Some(fix) = compared(e, self.cx.wanted_dtype(value.span)) else {
+                continue;
+            };
+            let made = self.cx.errors.split_off(before);
+            let (follow, rest): (Vec<Diag>, Vec<Diag>) = made.into_iter().partition(follows);
+            let first = follow.into_iter().next();
+            self.cx.errors.extend(first.map(|diag| Diag {
+                fixes: vec![fix],
+                help: None,
+                ..diag
+            }));
+            self.cx.errors.extend(rest);
         }
     }
 
@@ -311,18 +334,29 @@ impl StmtCx<'_, '_> {
     }
 }
 
-/// The comparison that follows a reduction of the body at `place`, as its body.
-fn compared(e: &ast::Expr, place: Span) -> Option<Fix> {
-    if let Some((reduce, body, op, right)) = comparison(e)
-        && body.span == place
-    {
-        let shown = format!("{} ({body} {} {right})", head(reduce), op.symbol());
-        let help = format!("did you mean `{shown}`?");
-        let fix = Fix::before(body.span, "(", &help);
-        return Some(fix.and(Span::new(e.span.end, e.span.end), ")"));
+/// The comparison that follows a reduction as its body, as a number where that is what is reduced.
+fn compared(e: &ast::Expr, wanted: Option<DType>) -> Option<Fix> {
+    let (reduce, body, op, right) = comparison(e)?;
+    let agg = Agg::from_name(&reduce.agg.to_string())?;
+    let number = match agg {
+        Agg::ANY | Agg::ALL => None,
+        Agg::MEAN => Some(wanted.filter(|d| d.is_float()).unwrap_or(DType::F32)),
+        Agg::SUM => Some(wanted.filter(|d| *d != DType::Bool).unwrap_or(DType::I64)),
+        _ => return None,
+    };
+    let cast = number.map_or(String::new(), |dtype| format!(" as {dtype}"));
+    let shown = format!("{} ({body} {} {right}){cast}", head(reduce), op.symbol());
+    let fix = Fix::before(body.span, "(", &format!("did you mean `{shown}`?"));
+    Some(fix.and(Span::new(e.span.end, e.span.end), format!("){cast}")))
+}
+
+/// The comparisons behind reductions in an expression.
+fn comparisons<'e>(e: &'e ast::Expr, out: &mut Vec<&'e ast::Expr>) {
+    if comparison(e).is_some() {
+        out.push(e);
     }
     let children = e.children().into_iter();
-    children.filter_map(|e| compared(e, place)).next()
+    children.for_each(|e| comparisons(e, out));
 }
 
 /// A reduction of a product with a comparison behind it.
