@@ -67,21 +67,25 @@ impl Expr {
 
     /// Direct sub-expressions.
     pub fn children(&self) -> Vec<&Expr> {
+        let mut all = Vec::new();
+        self.each_child(&mut |child| all.push(child));
+        all
+    }
+
+    fn each_child<'a>(&'a self, f: &mut dyn FnMut(&'a Expr)) {
         match self {
-            Expr::Call(_, args) | Expr::Tuple(args) => args.iter().collect(),
-            Expr::Cast(_, e) => vec![e],
-            Expr::If(c, a, b) => vec![c, a, b],
-            Expr::Fold(f) => f.reduce.filter.iter().chain([&f.body]).collect(),
-            _ => Vec::new(),
+            Expr::Call(_, args) | Expr::Tuple(args) => args.iter().for_each(f),
+            Expr::Cast(_, e) => f(e),
+            Expr::If(c, a, b) => [c, a, b].into_iter().for_each(|e| f(e)),
+            Expr::Fold(fold) => fold.reduce.filter.iter().chain([&fold.body]).for_each(f),
+            _ => {}
         }
     }
 
     /// Calls `f` on this expression and everything below it, parents first.
-    pub fn visit(&self, f: &mut dyn FnMut(&Expr)) {
+    pub fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Expr)) {
         f(self);
-        for child in self.children() {
-            child.visit(f);
-        }
+        self.each_child(&mut |child| child.visit(f));
     }
 
     /// The expression rebuilt bottom-up: `f` may replace each node after its children.

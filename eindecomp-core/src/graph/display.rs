@@ -258,10 +258,11 @@ fn note<'a>(reduce: &'a Reduce, found: &mut Vec<&'a Arc<RecordAgg>>) {
 }
 
 fn inner<'a>(e: &'a Expr, found: &mut Vec<&'a Arc<RecordAgg>>) {
-    if let Expr::Fold(f) = e {
-        note(&f.reduce, found);
-    }
-    e.children().into_iter().for_each(|c| inner(c, found));
+    e.visit(&mut |e| {
+        if let Expr::Fold(f) = e {
+            note(&f.reduce, found);
+        }
+    });
 }
 
 /// Is each operand read exactly once, and are they numbered in that order?

@@ -282,6 +282,18 @@ mod tests {
     }
 
     #[test]
+    fn long_lines_are_cut_around_the_place() {
+        let source = format!("{}é{}", "a".repeat(5000), "b".repeat(5000));
+        let diag = Diag::new(Code::Syntax, Span::new(5000, 5002), "here");
+        let text = diag.render(&source).to_string();
+        let lines: Vec<&str> = text.lines().collect();
+        let (left, right) = ("a".repeat(40), "b".repeat(119));
+        assert_eq!(lines[1], " --> 1:5001");
+        assert_eq!(lines[2], format!("1 | …{left}é{right}…"));
+        assert_eq!(lines[3], format!("  | {}^", " ".repeat(41)));
+    }
+
+    #[test]
     fn spans_past_the_source_do_not_panic() {
         let text = Diag::new(Code::Syntax, Span::new(90, 95), "x")
             .render("é")

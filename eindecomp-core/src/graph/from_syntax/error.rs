@@ -148,6 +148,9 @@ pub enum TextError {
     Block(Vec<LowerError>),
 }
 
+/// So many errors of a program are shown with their lines; the rest is counted.
+const SHOWN: usize = 50;
+
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = |names: &[Arc<str>]| {
@@ -156,12 +159,15 @@ impl fmt::Display for TextError {
         };
         match self {
             TextError::Program { source, errors } => {
-                for (at, error) in errors.iter().enumerate() {
+                for (at, error) in errors.iter().take(SHOWN).enumerate() {
                     let gap = if at > 0 { "\n\n" } else { "" };
                     let shown = error.render(source).to_string();
                     write!(f, "{gap}{}", shown.trim_end())?;
                 }
-                Ok(())
+                match errors.len().saturating_sub(SHOWN) {
+                    0 => Ok(()),
+                    more => write!(f, "\n\n{more} more errors"),
+                }
             }
             TextError::UnknownBlock { block, known } if known.is_empty() => {
                 write!(f, "there is no block `{block}`: the text has none")

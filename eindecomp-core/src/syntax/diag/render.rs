@@ -33,7 +33,12 @@ impl fmt::Display for Rendered<'_> {
     }
 }
 
-/// The first line of `span` in `source`, underlined.
+/// Of a line, so many characters are shown from where the span starts.
+const AFTER: usize = 120;
+/// And so many before it, where it starts further right than `AFTER`.
+const BEFORE: usize = 40;
+
+/// The first line of `span` in `source`, underlined; of a long one, the part around the span.
 fn snippet(
     f: &mut fmt::Formatter<'_>,
     source: &str,
@@ -57,17 +62,29 @@ fn snippet(
     let column = source[line_start..start].chars().count() + 1;
     let width = source[start..end.clamp(start, line_end)]
         .chars()
-        .count()
-        .max(1);
+        .take(AFTER);
+    let width = width.count().max(1);
+    let mut before = source[line_start..start].char_indices().rev();
+    let from = match column > AFTER {
+        true => before
+            .nth(BEFORE - 1)
+            .map_or(line_start, |(at, _)| line_start + at),
+        false => line_start,
+    };
+    let mut after = source[start..line_end].char_indices();
+    let to = after.nth(AFTER).map_or(line_end, |(at, _)| start + at);
+    let dots = |cut: bool| if cut { "…" } else { "" };
+    let (left, right) = (dots(from > line_start), dots(to < line_end));
     let number = line.to_string();
     let margin = " ".repeat(number.len());
     writeln!(f, "{margin}--> {line}:{column}")?;
     writeln!(
         f,
         "{number} | {}",
-        source[line_start..line_end].replace('\t', " ")
+        format!("{left}{}{right}", &source[from..to]).replace('\t', " ")
     )?;
     let marks: String = std::iter::repeat_n(mark, width).collect();
-    let text = format!("{}{marks} {note}", " ".repeat(column - 1));
+    let indent = left.chars().count() + source[from..start].chars().count();
+    let text = format!("{}{marks} {note}", " ".repeat(indent));
     writeln!(f, "{margin} | {}", text.trim_end())
 }

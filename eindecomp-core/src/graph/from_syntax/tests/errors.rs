@@ -40,3 +40,22 @@ fn blocks_are_found_by_name_and_instance() {
     assert!(EinGraph::from_text(source, "norm/bf16", &Consts::new()).is_ok());
     insta::assert_snapshot!(error(source, "norm/i32"), @"there is no block `norm/i32`: the text has `norm`, `twice`");
 }
+
+#[test]
+fn of_many_errors_the_first_are_shown() {
+    let statement = "let z[b] = nowhere[b];\n";
+    let source = format!(
+        "fn f<dim B>(x: f32[B]) -> f32[B] {{ {} x }}",
+        statement.repeat(60)
+    );
+    let shown = error(&source, "f").to_string();
+    let TextError::Program { errors, .. } = error(&source, "f") else {
+        panic!("{shown}")
+    };
+    assert!(errors.len() >= 60, "{}", errors.len());
+    assert_eq!(shown.matches("error[").count(), 50);
+    assert!(
+        shown.ends_with(&format!("\n\n{} more errors", errors.len() - 50)),
+        "{shown}"
+    );
+}
