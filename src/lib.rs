@@ -84,7 +84,7 @@ pub mod __private {
     pub use eindecomp_macros::{ein, include_plans, link};
     pub use eindecomp_runtime::Element;
     /// What is never read.
-    pub struct Unused;
+    pub struct OfNoConst;
     // Whatever the user's `core` and `std` are.
     pub extern crate core;
     pub extern crate std;

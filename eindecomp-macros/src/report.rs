@@ -116,7 +116,7 @@ pub fn warnings(source: &Source, checked: &Checked) -> TokenStream {
         .iter()
         .filter_map(|warning| source.word(warning.span));
     words
-        .map(|word| quote!(const _: fn() = || { let #word = #e::__private::Unused; };))
+        .map(|word| quote!(const _: fn() = || { let #word = #e::__private::OfNoConst; };))
         .collect()
 }
 

@@ -226,7 +226,6 @@ pub(in crate::syntax) fn nearest_function<'a>(
 
 /// A constant of Rust's number types, `f32::MAX` or `std::f32::consts::PI`, as a literal.
 pub(in crate::syntax) fn rust_number(path: &Path) -> Option<String> {
-    use std::f64::consts as c;
     let names: Vec<&str> = path.segments.iter().map(|s| s.as_str()).collect();
     if let [name] = names[..] {
         return Some(unnamed_number(name)?.to_owned());
@@ -269,28 +268,32 @@ pub(in crate::syntax) fn rust_number(path: &Path) -> Option<String> {
         "i32" => int(i32::MIN.into(), i32::MAX.into()),
         "u32" => int(0, u32::MAX.into()),
         "u8" => int(0, u8::MAX.into()),
-        "consts" if matches!(names[..], [.., "f32" | "f64", _, _]) => {
-            let known = [
-                ("PI", c::PI),
-                ("TAU", c::TAU),
-                ("E", c::E),
-                ("SQRT_2", c::SQRT_2),
-                ("LN_2", c::LN_2),
-                ("LN_10", c::LN_10),
-                ("LOG2_E", c::LOG2_E),
-                ("LOG10_E", c::LOG10_E),
-                ("FRAC_PI_2", c::FRAC_PI_2),
-                ("FRAC_PI_4", c::FRAC_PI_4),
-                ("FRAC_1_PI", c::FRAC_1_PI),
-                ("FRAC_2_PI", c::FRAC_2_PI),
-                ("FRAC_1_SQRT_2", c::FRAC_1_SQRT_2),
-                ("FRAC_2_SQRT_PI", c::FRAC_2_SQRT_PI),
-            ];
-            let (_, value) = known.into_iter().find(|(known, _)| *known == name)?;
-            Some(format!("{value:?}"))
-        }
+        "consts" if matches!(names[..], [.., "f32" | "f64", _, _]) => constant(name),
         _ => None,
     }
+}
+
+/// A constant of mathematics by its name in Rust.
+pub(in crate::syntax) fn constant(name: &str) -> Option<String> {
+    use std::f64::consts as c;
+    let known = [
+        ("PI", c::PI),
+        ("TAU", c::TAU),
+        ("E", c::E),
+        ("SQRT_2", c::SQRT_2),
+        ("LN_2", c::LN_2),
+        ("LN_10", c::LN_10),
+        ("LOG2_E", c::LOG2_E),
+        ("LOG10_E", c::LOG10_E),
+        ("FRAC_PI_2", c::FRAC_PI_2),
+        ("FRAC_PI_4", c::FRAC_PI_4),
+        ("FRAC_1_PI", c::FRAC_1_PI),
+        ("FRAC_2_PI", c::FRAC_2_PI),
+        ("FRAC_1_SQRT_2", c::FRAC_1_SQRT_2),
+        ("FRAC_2_SQRT_PI", c::FRAC_2_SQRT_PI),
+    ];
+    let (_, value) = known.into_iter().find(|(known, _)| *known == name)?;
+    Some(format!("{value:?}"))
 }
 
 /// What is no finite number, as other languages call it.

@@ -325,6 +325,12 @@ impl StmtCx<'_, '_> {
                 let help = format!("did you mean `{place}[{names}]`?");
                 diag.fix(Fix::after(place.span, format!("[{names}]"), &help))
             }
+            // There is one element.
+            None if axes.iter().all(|axis| axis.as_const() == Some(1)) => {
+                let zeros = vec!["0"; axes.len()].join(", ");
+                let help = format!("did you mean `{place}[{zeros}]`?");
+                diag.fix(Fix::after(place.span, format!("[{zeros}]"), &help))
+            }
             None => diag.help(format!("give it an index for each axis: `{place}[…]`")),
         }
     }

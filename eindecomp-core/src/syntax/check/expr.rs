@@ -14,7 +14,7 @@ use super::unbound::mend;
 use crate::ein::{DType, Value};
 use crate::syntax::ast::{self, Ident, LeftIndex, Lit};
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::names::{count, rust_number};
+use crate::syntax::names::{constant, count, rust_number};
 use crate::syntax::token::Span;
 
 /// Nodes that the arguments of one inlined function may have.
@@ -323,6 +323,13 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             self.report(Diag::new(Code::DimValue, span, text).fix(fix));
             return None;
         }
+        let truth = place.as_ident().filter(|_| !known);
+        if let Some(name) = truth.filter(|name| matches!(name.as_str(), "True" | "False")) {
+            let text = format!("`{name}` is written in lower case");
+            let fix = Fix::replace(span, name.as_str().to_lowercase(), "did you mean {}?");
+            self.report(Diag::new(Code::UndefinedName, span, text).fix(fix));
+            return None;
+        }
         if let (Some(definition), [(_, known)]) = (&self.definition, &self.inline[..]) {
             let Some(arg) = known.get(&*place.to_string()) else {
                 let diag = definition.unknown(place, known);
@@ -363,7 +370,11 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                     let text = format!("the Rust const `{}` needs a cast as a value", place.path);
                     let help = format!("`{} as f32`", place.path);
                     let cast = Fix::after(span, " as f32", &help);
-                    self.report(Diag::new(Code::DimValue, span, text).fix(cast));
+                    // Consts are sizes, so one of this name is hardly meant.
+                    let name = place.as_ident().map(Ident::as_str);
+                    let number = name.filter(|name| name.len() > 1).and_then(constant);
+                    let number = number.map(|number| Fix::replace(span, number, "write {}"));
+                    self.report(Diag::new(Code::DimValue, span, text).fix(number.unwrap_or(cast)));
                     return None;
                 }
                 return number(ExprKind::Dim(dim));

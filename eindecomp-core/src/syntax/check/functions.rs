@@ -3,6 +3,7 @@
 use super::dtype::cast;
 use super::expr::{MAX_SIZE, StmtCx, size};
 use super::tree::Expr;
+use super::walk::positions;
 use crate::ein::{Agg, DType, ScalarFn};
 use crate::syntax::ast;
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -57,7 +58,10 @@ impl StmtCx<'_, '_> {
                 shown.reduce(|all, arg| format!("{name}({all}, {arg})"))
             };
             return match (Agg::from_name(&name), args) {
-                (Some(_), [_]) => diag.help(format!("over an axis it is `{name}[i] …`")),
+                (Some(_), [arg]) => match self.over_axes(&name, arg, span) {
+                    Some(fix) => diag.fix(fix),
+                    None => diag.help(format!("over an axis it is `{name}[i] …`")),
+                },
                 (Some(_), [_, _, ..]) => {
                     diag.fixes(nested(args).map(|text| Fix::replace(span, text, "write {}")))
                 }
@@ -88,6 +92,22 @@ impl StmtCx<'_, '_> {
             Some(meant) => diag.fix(Fix::replace(path.span, meant, "did you mean {}?")),
             None => diag.help(instead(&name)),
         }
+    }
+
+    /// `max[d] x[n, d]` for `max(x[n, d])`, over the indices that nothing else binds.
+    fn over_axes(&self, name: &str, arg: &ast::Expr, span: Span) -> Option<Fix> {
+        let mut over = Vec::new();
+        positions(arg, &mut over);
+        let known = |name: &str| {
+            self.visible_index(name).is_some()
+                || self.cx.lookup(name).is_some()
+                || self.cx.dims.named(name).is_some()
+        };
+        over.retain(|name| !known(name));
+        let text = format!("{name}[{}] {}", over.join(", "), within_product(arg));
+        let whole = self.cx.value().is_some_and(|value| value.span == span);
+        let text = if whole { text } else { format!("({text})") };
+        (!over.is_empty()).then(|| Fix::replace(span, text, "over an axis it is {}"))
     }
 
     /// An access of a tensor that is written as a call.

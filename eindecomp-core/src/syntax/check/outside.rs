@@ -199,6 +199,14 @@ impl Walk<'_, '_> {
             return None;
         };
         let index = &self.indices[id.at()];
+        // As it is written, where that leaves no remainder.
+        if let Some(by) = poly(by, &self.names)
+            && index.extent.floor_div(&by) == *axis
+            && let Some(exact) =
+                (self.cx).add_clause(&index.extent.rem(&by), CmpOp::Eq, &Dim::from(0))
+        {
+            return Some(exact);
+        }
         let (size, clause) = divisor(self.cx, &index.extent, axis)?;
         let meant = match poly(by, &self.names) {
             Some(written) if self.cx.facts.holds(&written, CmpOp::Eq, &size) => None,

@@ -291,7 +291,9 @@ impl Walk<'_, '_> {
         read.guarded |= needed && !padded;
         if let [outside, ..] = &self.outside[before..] {
             let access = outside.access.clone();
-            if let Some(fix) = self.swapped(read, (&access.place, &access.subs), guarded) {
+            let text = (&*access.place, &access.subs[..]);
+            let strided = self.strided(read, text, guarded);
+            if let Some(fix) = strided.or_else(|| self.swapped(read, text, guarded)) {
                 for outside in &mut self.outside[before..] {
                     outside.diag.help = None;
                     outside.fixes = vec![(Kind::Element, fix.clone())];

@@ -377,9 +377,14 @@ impl StmtCx<'_, '_> {
             return None;
         }
         if row.selects && reduce.indices.len() != 1 {
-            let message = format!("`{agg}` takes exactly one index");
+            let given = are(reduce.indices.len());
+            let message = format!("`{agg}` takes one index, but {given} given");
             let diag = Diag::new(Code::Arity, reduce.agg.span, message);
-            self.report(diag.help("merge the axes in a statement before: `let t[(i, j)] = …`"));
+            let names: Vec<&str> = reduce.indices.iter().map(|d| d.name.as_str()).collect();
+            let merged = format!("let t[({})] = {text};", names.join(", "));
+            let help =
+                format!("merge the axes in a statement before, `{merged}`, then `{agg}[i] t[i]`");
+            self.report(diag.help(help));
             return None;
         }
         if row.selects {

@@ -1,5 +1,5 @@
 //! Positions that leave their axis by a slip in their arithmetic: `i + 1 % N` for `(i + 1) % N`, and
-//! two indices in each other's place.
+//! two indices in each other's place, or the stride of another axis.
 
 use std::sync::Arc;
 
@@ -88,6 +88,52 @@ impl Walk<'_, '_> {
         let help = format!("did you mean `{place}[{shown}]`?");
         Some(Fix { help, edits })
     }
+}
+
+impl Walk<'_, '_> {
+    /// `i * W + j` for `i * H + j`, where `j` runs over `W`: the extent of the last index in place of
+    /// another dim, if the position then is inside. Indices in another order are in each other's place.
+    pub(super) fn strided(
+        &self,
+        read: &Read,
+        text: (&str, &[String]),
+        facts: &Facts,
+    ) -> Option<Fix> {
+        let axes = &read.place.ty.tensor()?.axes;
+        let mut positions = read.subs.iter().zip(axes).enumerate();
+        positions.find_map(|(axis, (sub, extent))| {
+            let Sub::Expr(e) = sub else { return None };
+            let (mut named, mut sizes) = (Vec::new(), Vec::new());
+            indices(e, &mut named);
+            strides(e, &mut sizes);
+            let (_, last) = named.last()?;
+            let size = self.indices[last.at()].extent.as_symbol()?.clone();
+            let ([(span, written)], true) = (&sizes[..], named.is_sorted_by_key(|(_, id)| *id))
+            else {
+                return None;
+            };
+            let at = poly(e, &self.names)?;
+            let at = at.try_substitute(&|s| (*s == **written).then(|| Dim::sym(size.clone())))?;
+            let last = &(extent - &at) - &Dim::from(1);
+            let inside = *written != size && facts.nonneg(&at) && facts.nonneg(&last);
+            let mut shown = text.1.to_vec();
+            shown[axis] = renamed(&shown[axis], written, &size);
+            let help = format!("did you mean `{}[{}]`?", text.0, shown.join(", "));
+            inside.then(|| Fix::replace(*span, &*size, &help))
+        })
+    }
+}
+
+/// Where dims stand as factors.
+fn strides(e: &Expr, out: &mut Vec<(Span, Arc<str>)>) {
+    if let ExprKind::Call(ScalarFn::MUL, factors) = &e.kind {
+        let dims = factors.iter().filter_map(|factor| match &factor.kind {
+            ExprKind::Dim(dim) => Some((factor.span, dim.as_symbol()?.clone())),
+            _ => None,
+        });
+        out.extend(dims);
+    }
+    e.children().into_iter().for_each(|e| strides(e, out));
 }
 
 /// Where indices stand.

@@ -447,9 +447,15 @@ impl<'a> BodyCx<'a> {
                 continue;
             };
             if let Some((name, expected)) = &first {
+                let shown = |length: &Dim| match length.as_const() {
+                    Some(n) => n.to_string(),
+                    None => format!("`{length}`"),
+                };
                 let text = format!(
-                    "`{}` has `{length}` elements, but `{name}` has `{expected}`",
-                    arrays[at]
+                    "`{}` has {} elements, but `{name}` has {}",
+                    arrays[at],
+                    shown(&length),
+                    shown(expected)
                 );
                 let diag = Diag::new(Code::Loop, arrays[at].span, text);
                 let diag = diag.secondary(name.span, "side by side with this");

@@ -373,7 +373,8 @@ impl Parser {
         let index = self.index_decl()?;
         if matches!(self.peek(), Some(Tok::Punct("+" | "-" | "*" | "/" | "%"))) {
             let diag = self.unexpected_diag("`,` or `]`");
-            let help = "a `let` defines all elements: an axis has one index, a merged one `(h, e)`";
+            let help = "a `let` defines all elements: an axis has one index, a merged one `(h, e)`; what is \
+                        stored into a state stands without `let`";
             return Err(Box::new(diag.help(help)));
         }
         Ok(LeftIndex::Index(index))
@@ -471,7 +472,10 @@ impl Parser {
                     let help = format!("write `let {name} = {call};`");
                     diag.fix(Fix::before(name.span, "let ", &help))
                 }
-                _ => diag.help(format!("`let {name}[…] = {call};` defines a new tensor")),
+                _ => diag.help(format!(
+                    "`let {name}[…] = {call};` defines a new tensor; a state is stored into by its \
+                     elements, `{name}[0] = …;`"
+                )),
             }));
         };
         Ok(StmtKind::Carry {

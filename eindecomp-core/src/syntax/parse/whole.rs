@@ -385,11 +385,20 @@ impl Parser {
             return Ok(Box::new(diag.fix(fix)));
         }
         let left = self.left.as_ref().and_then(|left| left.indices.clone());
-        let ([arg], Some(left)) = (&args[..], left) else {
+        let ([arg, named @ ..], Some(left)) = (&args[..], left) else {
             return Ok(Box::new(diag.help(help)));
         };
-        let over = not_on(&left, arg);
-        if over.is_empty() {
+        let free: Vec<String> = (not_on(&left, arg).into_iter())
+            .map(str::to_owned)
+            .collect();
+        // `sum(x[n, d], d)`
+        let named: Vec<String> = named.iter().map(Expr::to_string).collect();
+        let over = if named.is_empty() {
+            free.clone()
+        } else {
+            named
+        };
+        if over.is_empty() || !over.iter().all(|name| free.contains(name)) {
             return Ok(Box::new(diag.help(help)));
         }
         let over = over.join(", ");
