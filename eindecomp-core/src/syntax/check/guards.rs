@@ -19,6 +19,8 @@ struct Condition<'e> {
     holds: bool,
     /// What stands in the other branch.
     other: Option<&'e Expr>,
+    /// Positions there that are no index alone, each with the extent of its axis.
+    reads: Vec<(&'e Expr, Dim)>,
 }
 
 /// The conditions around an access, outermost first.
@@ -62,6 +64,7 @@ impl<'e> Guards<'e> {
                         test: cond,
                         holds,
                         other,
+                        reads: other.map(|other| reads(cx, other)).unwrap_or_default(),
                     });
                 }
                 ExprKind::Binary(BinaryOp::And, left, right) if is(right) => {
@@ -69,6 +72,7 @@ impl<'e> Guards<'e> {
                         test: left,
                         holds: true,
                         other: None,
+                        reads: Vec::new(),
                     });
                 }
                 ExprKind::Reduce(reduce) => {
@@ -77,6 +81,7 @@ impl<'e> Guards<'e> {
                         test,
                         holds: true,
                         other: None,
+                        reads: Vec::new(),
                     }));
                 }
                 _ => {}
@@ -110,6 +115,7 @@ impl<'e> Guards<'e> {
                     BinaryOp::Add => Some(&a + &b),
                     BinaryOp::Sub => Some(&a - &b),
                     BinaryOp::Mul => a.try_mul(&b),
+                    BinaryOp::Div if b.as_const().is_some_and(|by| by > 0) => Some(a.floor_div(&b)),
                     _ => None,
                 }
             }
@@ -139,6 +145,79 @@ impl<'e> Guards<'e> {
     /// Does it depend on an index?
     fn indexed(&self, d: &Dim) -> bool {
         d.symbols().iter().any(|s| self.indices.contains(s))
+    }
+
+    /// The innermost condition with another comparison in it, which keeps the position inside, and
+    /// those of the other branch.
+    pub(super) fn compared(&self, plain: &Facts, outside: &Outside<'_>) -> Option<Fix> {
+        let indexed = |c: &&Condition<'_>| {
+            let bounds = self.bounds(c.test, c.holds);
+            bounds.iter().any(|bound| self.indexed(bound))
+        };
+        let condition = self.conditions.iter().rev().find(indexed)?;
+        let mut facts = plain.clone();
+        for outer in &self.conditions {
+            if !std::ptr::eq(outer, condition) {
+                let bounds = self.bounds(outer.test, outer.holds);
+                bounds.iter().for_each(|bound| facts.assume_nonneg(bound));
+            }
+        }
+        let parts = match condition.holds {
+            true => conjuncts(condition.test),
+            false => vec![unheld(condition.test)],
+        };
+        let within = |facts: &Facts, at: &Dim, extent: &Dim| {
+            facts.nonneg(at) && facts.holds(at, CmpOp::Lt, extent)
+        };
+        for (nth, part) in parts.iter().enumerate() {
+            let ExprKind::Binary(BinaryOp::Cmp(cmp), a, b) = &part.kind else {
+                continue;
+            };
+            let (Some(left), Some(right)) = (self.poly(a), self.poly(b)) else {
+                continue;
+            };
+            let rest = parts.iter().enumerate().filter(|(other, _)| *other != nth);
+            let rest = rest.flat_map(|(_, e)| self.bounds(e, condition.holds));
+            let mut others = facts.clone();
+            rest.for_each(|bound| others.assume_nonneg(&bound));
+            let with = |cmp: CmpOp, holds: bool| {
+                let cmp = if holds { cmp } else { cmp.negated() };
+                if others.refuted(&left, cmp, &right) {
+                    return None;
+                }
+                let mut known = if holds == condition.holds {
+                    others.clone()
+                } else {
+                    facts.clone()
+                };
+                known.assume(&left, cmp, &right);
+                Some(known)
+            };
+            let right_one = |cmp: &CmpOp| {
+                let here = with(*cmp, condition.holds);
+                let reads = || {
+                    let Some(there) = with(*cmp, !condition.holds) else {
+                        return false;
+                    };
+                    let mut reads = condition.reads.iter();
+                    reads.all(|(e, extent)| {
+                        self.poly(e).is_some_and(|at| within(&there, &at, extent))
+                    })
+                };
+                let inside = here.is_some_and(|facts| within(&facts, outside.at, outside.extent));
+                inside && (condition.reads.is_empty() || parts.len() == 1 && reads())
+            };
+            if let Some(cmp) = alternatives(*cmp).iter().find(|cmp| right_one(cmp)) {
+                let text = format!("{a} {} {b}", BinaryOp::Cmp(*cmp).symbol());
+                let changed = |(at, e): (usize, &&'e Expr)| Part {
+                    e,
+                    new: (at == nth).then(|| (text.clone(), Dim::from(0))),
+                };
+                let parts = parts.iter().enumerate().map(changed).collect();
+                return Self::edit(condition, parts, Vec::new());
+            }
+        }
+        None
     }
 
     /// The innermost condition with that in it which keeps the position inside; `plain` knows the
@@ -332,12 +411,34 @@ impl<'e> Guards<'e> {
             .filter_map(|(s, a)| Some((a, wanted_slopes.get(s)?)))
             .peekable();
         if shared.peek().is_none() {
-            return !bound_slopes.is_empty();
+            // Of another index, it is the same of that one.
+            let [(index, _)] = bound_slopes.iter().collect::<Vec<_>>()[..] else {
+                return false;
+            };
+            let mut meant = wanted_slopes.keys().map(|s| Dim::sym(s.clone()));
+            return meant.any(|meant| {
+                let put = |s: &str| (*s == **index).then(|| meant.clone());
+                bound
+                    .try_substitute(&put)
+                    .is_some_and(|bound| bound == *wanted)
+            });
         }
         let same = shared.all(|(a, b)| a.signum() == b.signum());
         let mut with = facts.clone();
         with.assume_nonneg(bound);
         same || with.refuted(wanted, CmpOp::Ge, &Dim::from(0))
+    }
+}
+
+/// Comparisons that may be meant in place of one: with the equal case or without, then the other way
+/// round.
+fn alternatives(cmp: CmpOp) -> [CmpOp; 3] {
+    match cmp {
+        CmpOp::Lt => [CmpOp::Le, CmpOp::Gt, CmpOp::Ge],
+        CmpOp::Le => [CmpOp::Lt, CmpOp::Ge, CmpOp::Gt],
+        CmpOp::Gt => [CmpOp::Ge, CmpOp::Lt, CmpOp::Le],
+        CmpOp::Ge => [CmpOp::Gt, CmpOp::Le, CmpOp::Lt],
+        other => [other; 3],
     }
 }
 
@@ -369,6 +470,27 @@ fn shifts(e: &Expr) -> bool {
     let here = matches!(&e.kind, ExprKind::Access { subs, default: None, .. }
         if subs.iter().any(|sub| !matches!(sub, Sub::Expr(e) if matches!(e.kind, ExprKind::Name(_)))));
     here || e.children().into_iter().any(shifts)
+}
+
+/// The positions in what an expression reads that are no index alone, with the extents of their axes.
+fn reads<'e>(cx: &BodyCx<'_>, e: &'e Expr) -> Vec<(&'e Expr, Dim)> {
+    let mut out = Vec::new();
+    if let ExprKind::Access {
+        place,
+        subs,
+        default: None,
+    } = &e.kind
+        && let Some(t) = cx.type_of(place)
+    {
+        let shifted = subs.iter().zip(t.axes).filter_map(|(sub, axis)| match sub {
+            Sub::Expr(e) if !matches!(e.kind, ExprKind::Name(_)) => Some((e, axis)),
+            _ => None,
+        });
+        out.extend(shifted);
+    }
+    let children = e.children().into_iter();
+    out.extend(children.flat_map(|e| reads(cx, e)));
+    out
 }
 
 /// The sizes that an expression names.

@@ -55,6 +55,7 @@ mod results;
 mod roles;
 mod rounds;
 mod scalars;
+mod shifts;
 mod slips;
 mod stmts;
 mod stores;

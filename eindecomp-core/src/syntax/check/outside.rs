@@ -7,6 +7,7 @@ use super::guards::{self, Guards};
 use super::padding::pad;
 use super::prove::{Equality, Facts};
 use super::ranges::{Walk, index_facts, poly};
+use super::shifts::{Range, difference};
 use super::slips::rounded;
 use super::together::{Kind, Outside};
 use super::tree::{Clause, Expr, ExprKind, IndexId, Origin};
@@ -110,11 +111,36 @@ impl Walk<'_, '_> {
         });
         let group = rounded.or_else(|| self.group(e, extent));
         let grouped = group.is_some();
-        // One position that is outside whatever the sizes are has no use for padding.
-        let hopeless = never && at.as_ref().is_some_and(|at| self.is_free(at));
+        let ends = || Some((at.as_ref()?, low.as_ref()?, high.as_ref()?));
+        let reach = ends().map(|(at, low, high)| Range {
+            at,
+            low,
+            high,
+            extent,
+        });
+        // What is outside whatever the indices or the sizes are has no use for padding.
+        let free = at.as_ref().is_some_and(|at| self.is_free(at));
+        let away = reach.as_ref().is_some_and(|reach| reach.is_away(facts));
+        let hopeless = never && free || away;
         let in_part = at.as_ref().and_then(|at| self.in_part(at, extent));
         let declared = self.as_declared(&at) && in_part.is_none();
-        let corrected = at.as_ref().filter(|_| declared && whole).and_then(|at| {
+        let compared = at.as_ref().filter(|_| declared && whole).and_then(|at| {
+            let outside = guards::Outside { text, at, extent };
+            guards.compared(plain, &outside)
+        });
+        let mendable = declared && whole && !is_known && !grouped && compared.is_none();
+        let moved = reach.filter(|_| mendable);
+        let moved = moved.and_then(|reach| self.shifted(&reach, facts));
+        let moved = moved.map(|at| {
+            let mut subs = access.subs.clone();
+            subs[axis] = difference(&at);
+            let help = format!("did you mean `{tensor}[{}]`?", subs.join(", "));
+            Fix::replace(e.span, subs[axis].clone(), &help)
+        });
+        let shifted = moved.is_some();
+        let unmended = declared && whole && !shifted && compared.is_none();
+        let corrected = compared.or_else(|| {
+            let at = at.as_ref().filter(|_| unmended)?;
             let outside = guards::Outside { text, at, extent };
             guards
                 .corrected(plain, &outside)
@@ -122,7 +148,7 @@ impl Walk<'_, '_> {
         });
         let guarded = corrected.is_some();
         let padded = whole && !hopeless && !guarded && !self.stores && self.as_declared(&at);
-        let padded = padded && !grouped && !access.padded;
+        let padded = padded && !grouped && !shifted && !access.padded;
         let inside = at.as_ref().map(|at| inside(facts, text, at, extent));
         let pads = inside
             .filter(|_| padded)
@@ -131,8 +157,8 @@ impl Walk<'_, '_> {
         let interior = at.as_ref().filter(|_| in_part.is_none());
         let interior = interior.and_then(|at| self.interior(at, low.as_ref()?));
         let starts_inside = low.is_some_and(|low| facts.nonneg(&low)) && in_part.is_none();
-        let clauses = clauses.filter(|_| !guarded);
-        let last = self.last(e, &at, extent, facts);
+        let clauses = clauses.filter(|_| !guarded && !shifted);
+        let last = moved.or_else(|| self.last(e, &at, extent, facts));
         let kinds = [
             (Kind::Guard, corrected),
             (Kind::Element, last),
@@ -144,7 +170,7 @@ impl Walk<'_, '_> {
             .filter_map(|(kind, fix)| Some((kind, fix?)));
         let fixes = fixes.chain(pads.map(|fix| (Kind::Pad, fix))).collect();
         let shorter = high
-            .filter(|_| starts_inside && !guarded)
+            .filter(|_| starts_inside && !guarded && !shifted)
             .and_then(|high| self.shorter(&at?, &(&high - extent)));
         let diag = match shorter {
             _ if grouped => diag,
@@ -392,16 +418,10 @@ pub(super) fn inside(facts: &Facts, text: &str, at: &Dim, extent: &Dim) -> Vec<S
 pub(super) fn sides(d: &Dim) -> (Dim, Dim) {
     let (mut left, mut right) = (Dim::from(0), Dim::from(0));
     for (monomial, coefficient) in d.terms() {
+        let size = Dim::from(coefficient.abs());
         let term = monomial
             .iter()
-            .fold(Dim::from(coefficient.abs()), |product, atom| {
-                &product
-                    * &match atom {
-                        Atom::Sym(s) => Dim::sym(s.clone()),
-                        Atom::Div(a, b) => a.floor_div(b),
-                        Atom::Rem(a, b) => a.rem(b),
-                    }
-            });
+            .fold(size, |product, atom| &product * &factor(atom));
         if coefficient > 0 {
             left = &left + &term;
         } else {
@@ -409,4 +429,13 @@ pub(super) fn sides(d: &Dim) -> (Dim, Dim) {
         }
     }
     (left, right)
+}
+
+/// A factor of a term.
+pub(super) fn factor(atom: &Atom) -> Dim {
+    match atom {
+        Atom::Sym(s) => Dim::sym(s.clone()),
+        Atom::Div(a, b) => a.floor_div(b),
+        Atom::Rem(a, b) => a.rem(b),
+    }
 }

@@ -296,7 +296,8 @@ impl Walk<'_, '_> {
             if let Some(fix) = strided.or_else(|| self.swapped(read, text, guarded)) {
                 for outside in &mut self.outside[before..] {
                     outside.diag.help = None;
-                    outside.fixes = vec![(Kind::Element, fix.clone())];
+                    outside.fixes.retain(|(kind, _)| *kind == Kind::Guard);
+                    outside.fixes.push((Kind::Element, fix.clone()));
                 }
             }
         }

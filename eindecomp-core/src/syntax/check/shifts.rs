@@ -1,0 +1,86 @@
+//! Positions that run over as many elements as the axis has, or over as many beside it: they are off
+//! by a shift.
+
+use super::outside::{factor, sides};
+use super::prove::Facts;
+use super::ranges::Walk;
+use crate::ein::Dim;
+use crate::syntax::ast::CmpOp;
+
+/// A position and its axis.
+pub(super) struct Range<'r> {
+    pub(super) at: &'r Dim,
+    pub(super) low: &'r Dim,
+    pub(super) high: &'r Dim,
+    pub(super) extent: &'r Dim,
+}
+
+impl Range<'_> {
+    /// Is it outside for all values of its indices?
+    pub(super) fn is_away(&self, facts: &Facts) -> bool {
+        let zero = Dim::from(0);
+        facts.holds(self.low, CmpOp::Ge, self.extent) || facts.holds(self.high, CmpOp::Lt, &zero)
+    }
+}
+
+impl Walk<'_, '_> {
+    /// The position that is meant, inside of the axis.
+    pub(super) fn shifted(&self, range: &Range<'_>, facts: &Facts) -> Option<Dim> {
+        let Range {
+            at,
+            low,
+            high,
+            extent,
+        } = range;
+        let one = Dim::from(1);
+        let away = range.is_away(facts);
+        let mut indices = self.active.iter().map(|id| &self.indices[id.at()].name);
+        // The element before or behind is read on purpose.
+        let beside = indices.any(|name| (*at - &Dim::sym(name.clone())).as_const().is_some());
+        let length = &(*high - *low) + &one;
+        let whole = facts.holds(&length, CmpOp::Eq, extent);
+        let first = (whole && (away || !beside || low.as_const().is_none())).then(|| *at - *low);
+        // The wrong sign, or the part behind the last one.
+        let opposite = || {
+            let offset = self.free_part(at);
+            &(*at - &offset) - &offset
+        };
+        let end = || {
+            let behind = facts.holds(low, CmpOp::Ge, extent);
+            match behind {
+                true => *at - &(&(*high + &one) - *extent),
+                false => *at - *low,
+            }
+        };
+        let beyond = away.then(|| [opposite(), end()]);
+        let mut meant = first.into_iter().chain(beyond.into_iter().flatten());
+        let inside = |at: &Dim| facts.nonneg(at) && facts.holds(at, CmpOp::Lt, extent);
+        meant
+            .find(|meant| meant != *at && inside(meant))
+            .map(|meant| facts.normal(&meant))
+    }
+
+    /// The terms without an index.
+    fn free_part(&self, at: &Dim) -> Dim {
+        let zero = Dim::from(0);
+        let gone = at.try_substitute(&|s| {
+            let index = self.names.iter().any(|name| **name == *s);
+            index.then(|| zero.clone())
+        });
+        gone.unwrap_or(zero)
+    }
+}
+
+/// A position as written: what is subtracted last.
+pub(super) fn difference(d: &Dim) -> String {
+    let (left, right) = sides(d);
+    let minus = right.terms().map(|(monomial, n)| {
+        let n = Dim::from(n);
+        let term = monomial.iter().fold(n, |term, atom| &term * &factor(atom));
+        format!(" - {term}")
+    });
+    match left.as_const() {
+        Some(0) => d.to_string(),
+        _ => minus.fold(left.to_string(), |text, term| text + &term),
+    }
+}
