@@ -8,17 +8,20 @@
 //! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
 //! * `kernels`: `extern fn`;
 //! * `body`: the variables of a block; `stmts`: its statements; `pins`: of their plans; `stores`: those into state;
-//!   `results`: what it returns;
+//!   `results`: what it returns; `rounds`: what a round of a loop loses;
 //! * `calls`: blocks calling blocks; `arguments`: what they are called with;
 //!   `hoisted`: what needs a statement of its own;
 //! * `expr`, `ops`, `functions`, `access`, `reduce`: expressions; `traps`: what a reduction hardly means; `dtype`: their element types;
+//!   `wraps`: integers wanted wider than they wrap;
 //! * `aggs`: aggregations over records;
 //! * `extents`: what indices run over; `conflicts`: uses that disagree; `meant`: which index is meant there;
-//!   `groups`: heads in groups; `parts`: axes of several lengths; `lower`: indices in upper case;
+//!   `groups`: heads in groups; `transposed`: merged axes in another's place; `swapped`: results in another's place;
+//!   `left`: indices missing on the left; `parts`: axes of several lengths; `lower`: indices in upper case;
 //!   `ranges`: accesses in bounds; `prove`: the facts for both;
 //! * `conditions`: guards as facts; `outside`: accesses not proved; `guards`: how conditions around them
 //!   are corrected; `together`: several errors as one;
-//! * `slips`: of positions; `fixes`: changes that errors propose; `padding`: values outside; `unbound`: which index is meant.
+//! * `slips`, `shifts`: of positions; `fixes`: changes that errors propose; `padding`: values outside; `unbound`: which index is meant;
+//! * `walk`: looking through expressions; `tree`: what comes out.
 
 mod access;
 mod aggs;
