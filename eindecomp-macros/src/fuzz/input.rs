@@ -277,21 +277,26 @@ impl Seeds {
         let mut texts = vec![
             std::fs::read_to_string(core.join("src/syntax/parse/tour.ein")).expect("the tour"),
         ];
-        for folder in ["right", "wrong"] {
+        let [right, wrong] = ["right", "wrong"].map(|folder| {
             let folder = core.join("tests/programs").join(folder);
             let files = std::fs::read_dir(folder).expect("the corpus");
             let mut files: Vec<_> = files.map(|entry| entry.expect("a file").path()).collect();
             files.sort();
+            let mut programs = Vec::new();
             for file in files {
                 let text = std::fs::read_to_string(file).expect("a file of the corpus");
                 let cases = text.split("//# ").skip(1);
-                texts.extend(cases.map(|case| {
+                programs.extend(cases.map(|case| {
                     let lines = case.lines().skip(1);
                     let lines = lines.filter(|line| !line.starts_with("//"));
                     lines.flat_map(|line| [line, "\n"]).collect::<String>()
                 }));
             }
-        }
+            programs
+        });
+        // As many right ones as wrong ones, however many of these there are.
+        texts.extend(right.iter().cycle().take(wrong.len()).cloned());
+        texts.extend(wrong);
         // Programs at the bounds of nesting would be most of the work.
         texts.retain(|text| text.len() < 4000);
         let trees = texts.iter().map(|text| tree_of(text)).collect();
