@@ -152,11 +152,11 @@ impl Source {
         // One that calls itself is refused where it is appended.
         known.borrow_mut().insert(key.clone(), 0);
         let Ok(read) = self.read() else { return 0 };
-        let mut others = OtherSizes {
-            source: self,
-            known,
+        let others = |call: &ForeignCall| {
+            let other = self.other(&call.path.to_string());
+            other.map_or(0, |other| (other.source)().size(other.name, known))
         };
-        let size = statements(&read.checked, block, &read.consts, &mut others);
+        let size = statements(&read.checked, block, &read.consts, &others);
         known.borrow_mut().insert(key, size);
         size
     }
@@ -287,30 +287,6 @@ impl Foreign for Calls<'_> {
 
 /// Statements of blocks of programs.
 type Sizes = RefCell<BTreeMap<(*const Source, Arc<str>), usize>>;
-
-/// How large the blocks are that a program calls of others.
-struct OtherSizes<'a> {
-    source: &'a Source,
-    known: &'a Sizes,
-}
-
-impl Foreign for OtherSizes<'_> {
-    fn call(
-        &mut self,
-        call: &ForeignCall,
-        _: &str,
-        _: &mut GraphBuilder,
-        _: &[Arg],
-        _: &[Vec<Dim>],
-    ) -> Result<Vec<NodeId>, Vec<LowerError>> {
-        Err(vec![LowerError::NoBlock(call.path.to_string().into())])
-    }
-
-    fn size(&self, call: &ForeignCall) -> usize {
-        let other = self.source.other(&call.path.to_string());
-        other.map_or(0, |other| (other.source)().size(other.name, self.known))
-    }
-}
 
 /// The graph of a block as a program by itself; of one with dtype variables, that of an instance.
 pub fn graph<M: Model>(block: Other, dtypes: &[DType], hosts: &[(&str, Value)]) -> ModelGraph<M> {

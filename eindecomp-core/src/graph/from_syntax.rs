@@ -103,12 +103,6 @@ pub trait Foreign {
         args: &[Arg],
         said: &[Vec<Dim>],
     ) -> Result<Vec<NodeId>, Vec<LowerError>>;
-
-    /// At least so many statements will be appended for the call; 0 where each program counts its
-    /// own when it appends them.
-    fn size(&self, _: &ForeignCall) -> usize {
-        0
-    }
 }
 
 /// There are none.

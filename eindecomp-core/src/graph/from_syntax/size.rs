@@ -5,22 +5,24 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::inline::{Frame, Lower};
-use super::{Consts, Context, Foreign, Hosts};
+use super::{Consts, Context, Hosts, NoForeign};
 use crate::ein::Dim;
 use crate::graph::GraphBuilder;
-use crate::syntax::check::{Block, Callee, Checked, LoopVar, Stmt, Type, VarId, base_name};
+use crate::syntax::check::{
+    Block, Callee, Checked, ForeignCall, LoopVar, Stmt, Type, VarId, base_name,
+};
 
 /// Statements of a graph.
 pub const MAX_STATEMENTS: usize = 1 << 20;
 
 /// Statements of a block with all that it calls, as far as they do not depend on its dims;
-/// [`Foreign::size`] says those of other programs. More than [`MAX_STATEMENTS`] may be any number
+/// `foreign` says those of calls of other programs. More than [`MAX_STATEMENTS`] may be any number
 /// above.
 pub fn statements(
     program: &Checked,
     block: &str,
     consts: &Consts,
-    foreign: &mut dyn Foreign,
+    foreign: &dyn Fn(&ForeignCall) -> usize,
 ) -> usize {
     let of = |b: &&Block| b.name.as_str() == block || base_name(b.name.as_str()) == block;
     let Some(block) = program.blocks.iter().find(of) else {
@@ -30,14 +32,34 @@ pub fn statements(
     let context = &mut Context {
         consts,
         hosts,
-        foreign,
+        foreign: &mut NoForeign,
         prefix: "",
     };
-    Lower::new(program, context, builder).size(block, BTreeMap::new(), &mut Sizes::new())
+    let known = &mut Sizes::with(foreign);
+    Lower::new(program, context, builder).size(block, BTreeMap::new(), known)
 }
 
-/// Sizes of blocks by their names and dims.
-pub(super) type Sizes = HashMap<(Arc<str>, BTreeMap<Arc<str>, Dim>), usize>;
+/// What is known of sizes.
+pub(super) struct Sizes<'f> {
+    /// Of blocks by their names and dims.
+    pub(super) blocks: HashMap<(Arc<str>, BTreeMap<Arc<str>, Dim>), usize>,
+    /// Of calls of other programs.
+    foreign: &'f dyn Fn(&ForeignCall) -> usize,
+}
+
+impl Sizes<'_> {
+    /// Of a program by itself: others count their statements when they append them.
+    pub(super) fn new() -> Sizes<'static> {
+        Sizes::with(&|_| 0)
+    }
+
+    fn with(foreign: &dyn Fn(&ForeignCall) -> usize) -> Sizes<'_> {
+        Sizes {
+            blocks: HashMap::new(),
+            foreign,
+        }
+    }
+}
 
 impl<'a> Lower<'a, '_> {
     /// Statements of a block of these dims, or more than [`MAX_STATEMENTS`].
@@ -45,24 +67,24 @@ impl<'a> Lower<'a, '_> {
         &self,
         block: &'a Block,
         dims: BTreeMap<Arc<str>, Dim>,
-        known: &mut Sizes,
+        known: &mut Sizes<'_>,
     ) -> usize {
         let Some(body) = &block.body else { return 1 };
         let key = (block.name.name.clone(), dims);
-        if let Some(size) = known.get(&key) {
+        if let Some(size) = known.blocks.get(&key) {
             return *size;
         }
         // Each of these is a call, which is a statement.
-        if known.len() > MAX_STATEMENTS {
+        if known.blocks.len() > MAX_STATEMENTS {
             return usize::MAX;
         }
         let mut frame = Frame::new(block, key.1.clone(), String::new());
         let size = self.sum(&mut frame, &body.stmts, known);
-        known.insert(key, size);
+        known.blocks.insert(key, size);
         size
     }
 
-    fn sum(&self, frame: &mut Frame<'a>, stmts: &'a [Stmt], known: &mut Sizes) -> usize {
+    fn sum(&self, frame: &mut Frame<'a>, stmts: &'a [Stmt], known: &mut Sizes<'_>) -> usize {
         let mut sum: usize = 0;
         for stmt in stmts {
             let more = match stmt {
@@ -74,7 +96,7 @@ impl<'a> Lower<'a, '_> {
                     }
                     Callee::Foreign(at) => {
                         let call = frame.block.foreign.get(*at);
-                        call.map_or(0, |call| self.context.foreign.size(call))
+                        call.map_or(0, |call| (known.foreign)(call))
                     }
                 },
                 Stmt::For { var, body } => self.rounds(frame, var, body, known),
@@ -93,7 +115,7 @@ impl<'a> Lower<'a, '_> {
         frame: &mut Frame<'a>,
         var: &LoopVar,
         body: &'a [Stmt],
-        known: &mut Sizes,
+        known: &mut Sizes<'_>,
     ) -> usize {
         match var {
             LoopVar::Elements(vars) => {

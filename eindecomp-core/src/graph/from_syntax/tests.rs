@@ -458,7 +458,7 @@ fn a_graph_that_would_be_too_large_is_refused_before_it_is_built() {
         }
     }
     // Each block is looked at once, whatever it is called how often.
-    assert_eq!(sizes.len(), 91);
+    assert_eq!(sizes.blocks.len(), 91);
     let shape = vec![Dim::sym("N")];
     let x = builder.input("x", Role::Data, DType::F32, shape).unwrap();
     let mut append = |block, builder: &mut GraphBuilder| {

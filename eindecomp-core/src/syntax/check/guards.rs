@@ -46,6 +46,12 @@ impl<'e> Guards<'e> {
         if let Some(value) = cx.value() {
             path_to(value, span, &mut path);
         }
+        let held = |test| Condition {
+            test,
+            holds: true,
+            other: None,
+            reads: Vec::new(),
+        };
         let mut conditions = Vec::new();
         for step in path.windows(2) {
             let (node, child) = (step[0], step[1]);
@@ -68,21 +74,11 @@ impl<'e> Guards<'e> {
                     });
                 }
                 ExprKind::Binary(BinaryOp::And, left, right) if is(right) => {
-                    conditions.push(Condition {
-                        test: left,
-                        holds: true,
-                        other: None,
-                        reads: Vec::new(),
-                    });
+                    conditions.push(held(left));
                 }
                 ExprKind::Reduce(reduce) => {
                     let filter = reduce.filter.iter().filter(|filter| !is(filter));
-                    conditions.extend(filter.map(|test| Condition {
-                        test,
-                        holds: true,
-                        other: None,
-                        reads: Vec::new(),
-                    }));
+                    conditions.extend(filter.map(held));
                 }
                 _ => {}
             }
@@ -147,14 +143,12 @@ impl<'e> Guards<'e> {
         d.symbols().iter().any(|s| self.indices.contains(s))
     }
 
-    /// The innermost condition with another comparison in it, which keeps the position inside, and
-    /// those of the other branch.
-    pub(super) fn compared(&self, plain: &Facts, outside: &Outside<'_>) -> Option<Fix> {
-        let indexed = |c: &&Condition<'_>| {
+    /// The innermost condition on an index, what holds around it, and its parts: of one that fails, the whole.
+    fn innermost(&self, plain: &Facts) -> Option<(&Condition<'e>, Facts, Vec<&'e Expr>)> {
+        let condition = self.conditions.iter().rev().find(|c| {
             let bounds = self.bounds(c.test, c.holds);
             bounds.iter().any(|bound| self.indexed(bound))
-        };
-        let condition = self.conditions.iter().rev().find(indexed)?;
+        })?;
         let mut facts = plain.clone();
         for outer in &self.conditions {
             if !std::ptr::eq(outer, condition) {
@@ -166,9 +160,13 @@ impl<'e> Guards<'e> {
             true => conjuncts(condition.test),
             false => vec![unheld(condition.test)],
         };
-        let within = |facts: &Facts, at: &Dim, extent: &Dim| {
-            facts.nonneg(at) && facts.holds(at, CmpOp::Lt, extent)
-        };
+        Some((condition, facts, parts))
+    }
+
+    /// The innermost condition with another comparison in it, which keeps the position inside, and
+    /// those of the other branch.
+    pub(super) fn compared(&self, plain: &Facts, outside: &Outside<'_>) -> Option<Fix> {
+        let (condition, facts, parts) = self.innermost(plain)?;
         for (nth, part) in parts.iter().enumerate() {
             let ExprKind::Binary(BinaryOp::Cmp(cmp), a, b) = &part.kind else {
                 continue;
@@ -223,21 +221,7 @@ impl<'e> Guards<'e> {
     /// The innermost condition with that in it which keeps the position inside; `plain` knows the
     /// ranges of the indices.
     pub(super) fn corrected(&self, plain: &Facts, outside: &Outside<'_>) -> Option<Fix> {
-        let condition = self.conditions.iter().rev().find(|c| {
-            let bounds = self.bounds(c.test, c.holds);
-            bounds.iter().any(|bound| self.indexed(bound))
-        })?;
-        let mut facts = plain.clone();
-        for outer in &self.conditions {
-            if !std::ptr::eq(outer, condition) {
-                let bounds = self.bounds(outer.test, outer.holds);
-                bounds.iter().for_each(|bound| facts.assume_nonneg(bound));
-            }
-        }
-        let parts = match condition.holds {
-            true => conjuncts(condition.test),
-            false => vec![unheld(condition.test)],
-        };
+        let (condition, facts, parts) = self.innermost(plain)?;
         let mut parts: Vec<Part<'_>> = parts.into_iter().map(|e| Part { e, new: None }).collect();
         let mut more = Vec::new();
         let last = &(outside.extent - outside.at) - &Dim::from(1);
@@ -320,8 +304,7 @@ impl<'e> Guards<'e> {
             }
         }
         let [first, ..] = &wrong[..] else { return None };
-        let inside = facts.nonneg(outside.at) && facts.holds(outside.at, CmpOp::Lt, outside.extent);
-        inside.then(|| Fix {
+        within(&facts, outside.at, outside.extent).then(|| Fix {
             help: format!("the last position is `{}`", first.1),
             edits: wrong.clone(),
         })
@@ -428,6 +411,10 @@ impl<'e> Guards<'e> {
         with.assume_nonneg(bound);
         same || with.refuted(wanted, CmpOp::Ge, &Dim::from(0))
     }
+}
+
+fn within(facts: &Facts, at: &Dim, extent: &Dim) -> bool {
+    facts.nonneg(at) && facts.holds(at, CmpOp::Lt, extent)
 }
 
 /// Comparisons that may be meant in place of one: with the equal case or without, then the other way

@@ -88,9 +88,7 @@ impl Walk<'_, '_> {
         let help = format!("did you mean `{place}[{shown}]`?");
         Some(Fix { help, edits })
     }
-}
 
-impl Walk<'_, '_> {
     /// `i * W + j` for `i * H + j`, where `j` runs over `W`: the extent of the last index in place of
     /// another dim, if the position then is inside. Indices in another order are in each other's place.
     pub(super) fn strided(

@@ -336,15 +336,20 @@ impl StmtCx<'_, '_> {
 
 /// The comparison that follows a reduction as its body, as a number where that is what is reduced.
 fn compared(e: &ast::Expr, wanted: Option<DType>) -> Option<Fix> {
-    let (reduce, body, op, right) = comparison(e)?;
-    let agg = Agg::from_name(&reduce.agg.to_string())?;
-    let number = match agg {
+    let (reduce, ..) = comparison(e)?;
+    let number = match Agg::from_name(&reduce.agg.to_string())? {
         Agg::ANY | Agg::ALL => None,
         Agg::MEAN => Some(wanted.filter(|d| d.is_float()).unwrap_or(DType::F32)),
         Agg::SUM => Some(wanted.filter(|d| *d != DType::Bool).unwrap_or(DType::I64)),
         _ => return None,
     };
-    let cast = number.map_or(String::new(), |dtype| format!(" as {dtype}"));
+    as_body(e, number)
+}
+
+/// The comparison that follows a reduction as its body, converted.
+fn as_body(e: &ast::Expr, to: Option<DType>) -> Option<Fix> {
+    let (reduce, body, op, right) = comparison(e)?;
+    let cast = to.map_or(String::new(), |dtype| format!(" as {dtype}"));
     let shown = format!("{} ({body} {} {right}){cast}", head(reduce), op.symbol());
     let fix = Fix::before(body.span, "(", &format!("did you mean `{shown}`?"));
     Some(fix.and(Span::new(e.span.end, e.span.end), format!("){cast}")))
@@ -375,17 +380,10 @@ fn comparison(e: &ast::Expr) -> Option<(&ast::Reduce, &ast::Expr, BinaryOp, &ast
 
 /// A sum or mean that is compared, as one of the comparisons, for a statement of the dtype.
 pub(super) fn counted(e: &ast::Expr, dtype: DType) -> Option<Fix> {
-    let (reduce, body, op, right) = comparison(e)?;
+    let (reduce, ..) = comparison(e)?;
     let agg = Agg::from_name(&reduce.agg.to_string())?;
     let counts = agg == Agg::SUM && dtype != DType::Bool || agg == Agg::MEAN && dtype.is_float();
-    let shown = format!(
-        "{} ({body} {} {right}) as {dtype}",
-        head(reduce),
-        op.symbol()
-    );
-    let help = format!("did you mean `{shown}`?");
-    let close = format!(") as {dtype}");
-    counts.then(|| Fix::before(body.span, "(", &help).and(Span::new(e.span.end, e.span.end), close))
+    counts.then(|| as_body(e, Some(dtype))).flatten()
 }
 
 fn named_path(name: &str, span: Span) -> ast::Path {
