@@ -158,14 +158,14 @@ impl Reading<'_, '_> {
             }
         });
         let all: Option<Changes> = only.collect();
-        let all = all.map(|all| {
-            let changed = |(at, index): &(usize, IndexId)| self.bare[*at].index != *index;
-            all.into_iter().filter(changed).collect::<Changes>()
-        });
-        out.extend(all.filter(|all| {
+        let all = all.filter(|all| {
             let indices: Vec<IndexId> = all.iter().map(|(_, index)| *index).collect();
             let outside = |index: &IndexId| self.stands_in(*index, access, &here);
             are_distinct(&indices) && !indices.iter().any(outside)
+        });
+        out.extend(all.map(|all| {
+            let changed = |(at, index): &(usize, IndexId)| self.bare[*at].index != *index;
+            all.into_iter().filter(changed).collect::<Changes>()
         }));
         for index in fitting(wrong) {
             if !self.stands_in(index, access, &[wrong]) {
