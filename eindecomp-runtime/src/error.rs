@@ -115,6 +115,33 @@ pub enum RunError {
         /// Counted, per device.
         measured: Vec<u64>,
     },
+    /// Devices that the ranks of a job cannot have alike.
+    #[error("{devices} devices are not the same number for each of {ranks} ranks")]
+    Devices {
+        /// Of the task graph.
+        devices: u32,
+        /// Of the job.
+        ranks: u32,
+    },
+    /// Results for a rank that does not exist.
+    #[error("the results are for rank {rank}, but there are only {ranks}")]
+    NoRank {
+        /// The rank.
+        rank: u32,
+        /// How many there are.
+        ranks: u32,
+    },
+    /// Memory that devices share, where they are of several processes.
+    #[error("memory mode `Shared` is for the devices of one process")]
+    SharedAcrossRanks,
+    /// More messages between two ranks than the transport can tell apart.
+    #[error("a message needs tag {needed}, but {most} is the greatest one")]
+    Tags {
+        /// The tag.
+        needed: u32,
+        /// The transport's greatest.
+        most: u32,
+    },
     /// Threads that could not be started.
     #[error("the worker pool could not be started")]
     Pool(#[source] rayon::ThreadPoolBuildError),

@@ -5,12 +5,14 @@
 //! function of kernel and tile, so that bits do not depend on the number of workers; it has a say
 //! only where they do not depend on the cut.
 
+mod exchange;
 mod lent;
+mod schedule;
 mod state;
 mod workers;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashSet};
+use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,64 +21,19 @@ use std::time::{Duration, Instant};
 use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::graph::{BoundGraph, Role};
 use eindecomp_core::plan::layout::Region;
-use eindecomp_core::task::{BufferId, BufferRole, Task, TaskGraph, TaskKind};
+use eindecomp_core::task::{BufferId, Task, TaskGraph, TaskId, TaskKind};
 
 use crate::backend::cpu::{Kernel, Scratch, copy};
 use crate::error::RunError;
 use crate::storage::{MemoryMode, Storage, host_view, host_view_mut};
 use crate::tensor::Tensor;
 use crate::trace::{TaskSpan, Trace, Traffic};
-use crate::transport::Counters;
+use crate::transport::{Counters, Message};
 use crate::view::ViewMut;
-use lent::{Host, lent};
+use exchange::Planned;
+pub use exchange::{Ranks, Results};
+use schedule::{Part, Schedule, Step};
 pub use workers::Workers;
-
-/// A task list ready to run: who waits for whom, and the sub-tiles of each kernel.
-struct Schedule {
-    tasks: Vec<Task>,
-    waits: Vec<u32>,
-    successors: Vec<Vec<u32>>,
-    pieces: Vec<Vec<Region>>,
-    /// Per buffer, the host tensor that takes its place.
-    lent: Vec<Option<Host>>,
-}
-
-impl Schedule {
-    fn new(
-        graph: &TaskGraph,
-        tasks: &[Task],
-        kernels: &[Option<Kernel>],
-        workers: usize,
-        mode: MemoryMode,
-    ) -> Schedule {
-        // So that workers which end early find more, without packing much twice.
-        let most = (2 * workers).div_ceil(graph.devices.max(1) as usize);
-        let mut successors = vec![Vec::new(); tasks.len()];
-        for (n, task) in tasks.iter().enumerate() {
-            for dep in &task.deps {
-                successors[dep.0 as usize].push(n as u32);
-            }
-        }
-        let in_place = |b: &BufferId| matches!(graph.buffer(*b).role, BufferRole::Version(_));
-        let pieces = |task: &Task| match &task.kind {
-            // A store writes a small part of its tile, which only the run tells.
-            TaskKind::Kernel { tile, writes, .. } if writes.iter().any(in_place) => {
-                vec![tile.clone()]
-            }
-            TaskKind::Kernel { node, tile, .. } => kernels[node.at()]
-                .as_ref()
-                .map_or(Vec::new(), |k| k.subtiles(tile, most)),
-            _ => vec![Region(Vec::new())],
-        };
-        Schedule {
-            waits: tasks.iter().map(|t| t.deps.len() as u32).collect(),
-            successors,
-            pieces: tasks.iter().map(pieces).collect(),
-            lent: lent(graph, tasks, mode),
-            tasks: tasks.to_vec(),
-        }
-    }
-}
 
 /// A compiled graph with its memory: runs again and again.
 pub struct Executor {
@@ -88,9 +45,10 @@ pub struct Executor {
     load: Schedule,
     run: Schedule,
     workers: Arc<Workers>,
+    ranks: Ranks,
     /// Buffers that hold nothing between runs.
     volatile: Vec<BufferId>,
-    planned: u64,
+    planned: Planned,
     loaded: bool,
     /// The run has begun to write into states.
     storing: AtomicBool,
@@ -109,6 +67,22 @@ impl Executor {
         workers: Arc<Workers>,
         mode: MemoryMode,
     ) -> Result<Executor, RunError> {
+        Executor::across(graph, tasks, workers, mode, Ranks::alone())
+    }
+
+    /// The same for the devices of one rank; every rank has an executor of the same graph and tasks, and
+    /// does the same with it.
+    ///
+    /// # Errors
+    /// As [`Executor::new`]; [`RunError::Devices`], [`RunError::SharedAcrossRanks`], [`RunError::Tags`].
+    pub fn across(
+        graph: Arc<BoundGraph>,
+        tasks: Arc<TaskGraph>,
+        workers: Arc<Workers>,
+        mode: MemoryMode,
+        ranks: Ranks,
+    ) -> Result<Executor, RunError> {
+        ranks.check(&tasks, mode)?;
         let mut kernels = Vec::new();
         for (id, node) in graph.ids() {
             kernels.push(match node.einsum() {
@@ -123,16 +97,6 @@ impl Executor {
                 }
             });
         }
-        let planned = tasks
-            .tasks
-            .iter()
-            .map(|t| match &t.kind {
-                TaskKind::Move { src, region, .. } => {
-                    region.volume() as u64 * tasks.buffer(*src).dtype.size() as u64
-                }
-                _ => 0,
-            })
-            .sum();
         let kept: HashSet<BufferId> = tasks
             .load
             .iter()
@@ -143,19 +107,23 @@ impl Executor {
             .collect();
         let buffers = (0..tasks.buffers.len() as u32).map(BufferId);
         let stays = |b: &BufferId| kept.contains(b) || tasks.buffer(*b).role.stays();
-        let volatile = buffers.filter(|b| !stays(b)).collect();
+        let here = |b: &BufferId| ranks.owns(&tasks, tasks.buffer(*b).device);
+        let volatile = buffers.filter(|b| here(b) && !stays(b)).collect();
         let weights = graph.nodes().iter().any(|n| n.role() == Some(Role::Weight));
+        let schedule =
+            |list: &[Task]| Schedule::new(&tasks, list, &kernels, workers.count(), mode, &ranks);
         Ok(Executor {
-            storage: Storage::new(&graph, &tasks, mode)?,
+            storage: Storage::new(&graph, &tasks, mode, &|device| ranks.owns(&tasks, device))?,
             mode,
-            load: Schedule::new(&tasks, &tasks.load, &kernels, workers.count(), mode),
-            run: Schedule::new(&tasks, &tasks.tasks, &kernels, workers.count(), mode),
+            planned: Planned::of(&tasks, &ranks),
+            load: schedule(&tasks.load)?,
+            run: schedule(&tasks.tasks)?,
             kernels,
             graph,
             graph_tasks: tasks,
             workers,
+            ranks,
             volatile,
-            planned,
             loaded: !weights,
             storing: AtomicBool::new(false),
             lost: false,
@@ -168,7 +136,7 @@ impl Executor {
     /// A weight that is missing, unknown, or of another shape or element type; then nothing is loaded.
     pub fn load(&mut self, weights: &BTreeMap<String, Tensor>) -> Result<Traffic, RunError> {
         let inputs = self.inputs(weights, |role| role == Role::Weight)?;
-        let trace = self.execute(&self.load, &inputs, &mut [], 0, false)?;
+        let trace = self.execute(&self.load, &inputs, &mut [], Planned::default(), false)?;
         self.loaded = true;
         Ok(trace.traffic)
     }
@@ -228,12 +196,12 @@ impl Executor {
         done
     }
 
-    /// Bytes that Moves of one run carry, by the task graph.
+    /// Bytes that Moves of one run bring to the devices of this process, by the task graph.
     pub fn planned_bytes(&self) -> u64 {
-        self.planned
+        self.planned.received
     }
 
-    /// Bytes that are allocated for all devices together.
+    /// Bytes that are allocated for all devices of this process together.
     pub fn memory_bytes(&self) -> u64 {
         self.storage.bytes()
     }
@@ -292,7 +260,7 @@ impl Executor {
         schedule: &Schedule,
         inputs: &[Option<&Tensor>],
         outputs: &mut [Tensor],
-        planned: u64,
+        planned: Planned,
         spans: bool,
     ) -> Result<Trace, RunError> {
         let run = Run {
@@ -301,14 +269,13 @@ impl Executor {
             inputs,
             outputs: outputs.iter_mut().map(host_view_mut).collect(),
             waits: schedule.waits.iter().map(|&n| AtomicU32::new(n)).collect(),
-            pieces: schedule
-                .pieces
-                .iter()
-                .map(|p| AtomicU32::new(p.len().max(1) as u32))
+            pieces: (0..schedule.steps.len())
+                .map(|n| AtomicU32::new(schedule.pieces_of(n)))
                 .collect(),
-            ready: Mutex::new(Ready::new(schedule)),
-            changed: Condvar::new(),
-            failed: AtomicBool::new(false),
+            queue: Arc::new(Queue {
+                ready: Mutex::new(Ready::new(schedule)),
+                changed: Condvar::new(),
+            }),
             counters: Counters::new(self.graph_tasks.devices as usize),
             start: Instant::now(),
             spans: spans.then(|| Mutex::new(Vec::new())),
@@ -320,31 +287,37 @@ impl Executor {
             false => self.workers.on_each(|worker| run.work(worker)),
         }
         let wall = run.start.elapsed();
+        let failed = run.queue.lock().error.take();
         let Run {
-            ready,
-            counters,
-            spans,
-            ..
+            counters, spans, ..
         } = run;
-        if let Some(error) = ready
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner)
-            .error
-        {
-            return Err(error);
+        if let Some((step, error)) = failed {
+            let task = schedule.steps[step as usize].task;
+            let at = match loading {
+                true => "loading weights".into(),
+                false => self.graph_tasks.describe(task),
+            };
+            return Err(self.ranks.lost(&at, error));
         }
         let traffic = counters.finish();
-        let measured = traffic.moved().total();
-        if measured != planned || traffic.sent.values().sum::<u64>() != planned {
-            return Err(RunError::Traffic { planned, measured });
+        let measured = Planned {
+            received: traffic.moved().total(),
+            sent: traffic.sent.values().sum(),
+        };
+        if measured != planned {
+            let wrong = planned.error(measured);
+            return Err(self.ranks.lost("end of the run", wrong));
         }
         let peaks = self.storage.peaks(self.graph_tasks.devices);
-        let arenas = &self.graph_tasks.arenas;
-        if self.mode == MemoryMode::Arena && !loading && peaks != *arenas {
-            return Err(RunError::Memory {
-                planned: arenas.clone(),
+        let here = |device: usize| self.ranks.owns(&self.graph_tasks, device as u32);
+        let arenas = self.graph_tasks.arenas.iter().enumerate();
+        let arenas: Vec<u64> = arenas.map(|(d, &a)| if here(d) { a } else { 0 }).collect();
+        if self.mode == MemoryMode::Arena && !loading && peaks != arenas {
+            let wrong = RunError::Memory {
+                planned: arenas,
                 measured: peaks,
-            });
+            };
+            return Err(self.ranks.lost("end of the run", wrong));
         }
         let tasks = spans.map_or(Vec::new(), |s| {
             s.into_inner().unwrap_or_else(PoisonError::into_inner)
@@ -377,18 +350,34 @@ fn check(name: &Arc<str>, dtype: DType, shape: &[usize], given: &Tensor) -> Resu
     Ok(())
 }
 
+/// What the workers of a run take their work from; messages arrive in it.
+struct Queue {
+    ready: Mutex<Ready>,
+    changed: Condvar,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Ready> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// Work that can start now, in task order.
 struct Ready {
     heap: BinaryHeap<Reverse<(u32, u32)>>,
     unfinished: usize,
-    error: Option<RunError>,
+    /// By step.
+    arrived: HashMap<u32, Message>,
+    /// The first, and the step that it was found in.
+    error: Option<(u32, RunError)>,
 }
 
 impl Ready {
     fn new(schedule: &Schedule) -> Ready {
         let mut ready = Ready {
             heap: BinaryHeap::new(),
-            unfinished: schedule.tasks.len(),
+            unfinished: schedule.steps.len(),
+            arrived: HashMap::new(),
             error: None,
         };
         for (n, &waits) in schedule.waits.iter().enumerate() {
@@ -399,10 +388,10 @@ impl Ready {
         ready
     }
 
-    fn push(&mut self, schedule: &Schedule, task: u32) {
-        let pieces = schedule.pieces[task as usize].len().max(1) as u32;
+    fn push(&mut self, schedule: &Schedule, step: u32) {
+        let pieces = schedule.starting_pieces(step as usize);
         self.heap
-            .extend((0..pieces).map(|piece| Reverse((task, piece))));
+            .extend((0..pieces).map(|piece| Reverse((step, piece))));
     }
 }
 
@@ -414,29 +403,24 @@ struct Run<'a> {
     outputs: Vec<ViewMut>,
     waits: Vec<AtomicU32>,
     pieces: Vec<AtomicU32>,
-    ready: Mutex<Ready>,
-    changed: Condvar,
-    failed: AtomicBool,
+    queue: Arc<Queue>,
     counters: Counters,
     start: Instant,
     spans: Option<Mutex<Vec<TaskSpan>>>,
 }
 
 impl Run<'_> {
-    fn lock(&self) -> MutexGuard<'_, Ready> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes work until none is left, or some task failed.
     fn work(&self, worker: usize) {
         let mut scratch = Scratch::default();
-        let mut ready = self.lock();
+        let mut ready = self.queue.lock();
         loop {
             if ready.unfinished == 0 || ready.error.is_some() {
                 return;
             }
-            let Some(Reverse((task, piece))) = ready.heap.pop() else {
+            let Some(Reverse((step, piece))) = ready.heap.pop() else {
                 ready = self
+                    .queue
                     .changed
                     .wait(ready)
                     .unwrap_or_else(PoisonError::into_inner);
@@ -445,27 +429,22 @@ impl Run<'_> {
             drop(ready);
             let begin = self.spans.as_ref().map(|_| self.start.elapsed());
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                self.step(task as usize, piece as usize, &mut scratch)
+                self.step(step, piece as usize, &mut scratch)
             }));
-            self.record(task as usize, piece as usize, worker, begin);
-            let finished = self.pieces[task as usize].fetch_sub(1, Ordering::AcqRel) == 1;
-            ready = self.lock();
+            let task = self.schedule.steps[step as usize].task.0 as usize;
+            self.record(task, piece as usize, worker, begin);
+            let finished = self.pieces[step as usize].fetch_sub(1, Ordering::AcqRel) == 1;
+            ready = self.queue.lock();
             match outcome {
-                Ok(Ok(())) if finished => self.finish(&mut ready, task),
+                Ok(Ok(())) if finished => self.finish(&mut ready, step),
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => self.fail(&mut ready, error),
+                Ok(Err(error)) => self.fail(&mut ready, step, error),
                 Err(panic) => {
                     let text = panic.downcast_ref::<&str>().map(|s| s.to_string());
                     let message = text
                         .or_else(|| panic.downcast_ref::<String>().cloned())
                         .unwrap_or_default();
-                    self.fail(
-                        &mut ready,
-                        RunError::Panic {
-                            task: task as usize,
-                            message,
-                        },
-                    );
+                    self.fail(&mut ready, step, RunError::Panic { task, message });
                 }
             }
         }
@@ -487,28 +466,52 @@ impl Run<'_> {
         }
     }
 
-    fn finish(&self, ready: &mut Ready, task: u32) {
+    fn finish(&self, ready: &mut Ready, step: u32) {
         ready.unfinished -= 1;
         let before = ready.heap.len();
-        for &next in &self.schedule.successors[task as usize] {
+        for &next in &self.schedule.successors[step as usize] {
             if self.waits[next as usize].fetch_sub(1, Ordering::AcqRel) == 1 {
                 ready.push(self.schedule, next);
             }
         }
         if ready.unfinished == 0 || ready.heap.len() > before + 1 {
-            self.changed.notify_all();
+            self.queue.changed.notify_all();
         } else if ready.heap.len() > before {
-            self.changed.notify_one();
+            self.queue.changed.notify_one();
         }
     }
 
-    fn fail(&self, ready: &mut Ready, error: RunError) {
-        self.failed.store(true, Ordering::Relaxed);
-        ready.error.get_or_insert(error);
-        self.changed.notify_all();
+    fn fail(&self, ready: &mut Ready, step: u32, error: RunError) {
+        ready.error.get_or_insert((step, error));
+        self.queue.changed.notify_all();
     }
 
-    fn step(&self, task: usize, piece: usize, scratch: &mut Scratch) -> Result<(), RunError> {
+    fn step(&self, step: u32, piece: usize, scratch: &mut Scratch) -> Result<(), RunError> {
+        let Step { task, part } = self.schedule.steps[step as usize];
+        let _span = tracing::trace_span!("task", task = task.0, piece, ?part).entered();
+        match part {
+            Part::Whole => self.whole(step, task, piece, scratch),
+            Part::Send(message) => {
+                self.send(task, message);
+                Ok(())
+            }
+            Part::Receive(message) => {
+                match piece {
+                    0 => self.post(step, task, message),
+                    _ => self.take(step, task),
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn whole(
+        &self,
+        step: u32,
+        task: TaskId,
+        piece: usize,
+        scratch: &mut Scratch,
+    ) -> Result<(), RunError> {
         let Executor {
             graph,
             graph_tasks,
@@ -516,8 +519,7 @@ impl Run<'_> {
             storage,
             ..
         } = self.executor;
-        let Task { device, kind, .. } = &self.schedule.tasks[task];
-        let _span = tracing::trace_span!("task", task, piece, device).entered();
+        let Task { device, kind, .. } = self.schedule.task(task);
         match kind {
             TaskKind::Load { dst } if self.is_input(*dst) => {
                 storage.lend(*dst);
@@ -543,7 +545,7 @@ impl Run<'_> {
                 let Some(kernel) = &kernels[node.at()] else {
                     return Ok(());
                 };
-                let Some(tile) = self.schedule.pieces[task].get(piece) else {
+                let Some(tile) = self.schedule.pieces[step as usize].get(piece) else {
                     return Ok(());
                 };
                 let reads: Vec<_> = reads.iter().map(|&b| self.view(b)).collect();

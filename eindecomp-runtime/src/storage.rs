@@ -23,6 +23,7 @@ use eindecomp_core::task::{Buffer, BufferId, BufferRole, TaskGraph, TaskKind};
 
 use crate::error::RunError;
 use crate::tensor::{Data, Tensor};
+use crate::transport::Message;
 use crate::view::{View, ViewMut};
 
 /// How devices of one machine hold their buffers.
@@ -160,7 +161,7 @@ fn row_major(shape: &[usize]) -> Vec<isize> {
 }
 
 impl Storage {
-    /// Allocates every buffer of `tasks`.
+    /// Allocates every buffer of `tasks` whose device is here. Those of other processes have no memory.
     ///
     /// # Errors
     /// [`RunError::OutOfMemory`].
@@ -168,6 +169,7 @@ impl Storage {
         graph: &BoundGraph,
         tasks: &TaskGraph,
         mode: MemoryMode,
+        here: &dyn Fn(u32) -> bool,
     ) -> Result<Storage, RunError> {
         let mut storage = Storage {
             allocations: Vec::new(),
@@ -175,14 +177,14 @@ impl Storage {
             mode,
         };
         match mode {
-            MemoryMode::Arena => storage.arenas(tasks)?,
+            MemoryMode::Arena => storage.arenas(tasks, here)?,
             MemoryMode::Shared => storage.tensors(graph, tasks)?,
-            MemoryMode::Private => storage.buffers(tasks)?,
+            MemoryMode::Private => storage.buffers(tasks, here)?,
         }
         storage.allocations.shrink_to_fit();
         for (place, buffer) in storage.places.iter().zip(&tasks.buffers) {
             // zeros, before any task
-            if buffer.role == BufferRole::State {
+            if buffer.role == BufferRole::State && here(buffer.device) {
                 storage.give(place);
             }
         }
@@ -190,9 +192,9 @@ impl Storage {
     }
 
     /// One allocation per device.
-    fn arenas(&mut self, tasks: &TaskGraph) -> Result<(), RunError> {
-        for (device, &bytes) in tasks.arenas.iter().enumerate() {
-            self.allocate(device as u32, bytes)?;
+    fn arenas(&mut self, tasks: &TaskGraph, here: &dyn Fn(u32) -> bool) -> Result<(), RunError> {
+        for (device, &bytes) in (0..).zip(&tasks.arenas) {
+            self.allocate(device, if here(device) { bytes } else { 0 })?;
         }
         for buffer in &tasks.buffers {
             self.places.push(Place {
@@ -207,11 +209,16 @@ impl Storage {
     }
 
     /// One allocation per buffer.
-    fn buffers(&mut self, tasks: &TaskGraph) -> Result<(), RunError> {
+    fn buffers(&mut self, tasks: &TaskGraph, here: &dyn Fn(u32) -> bool) -> Result<(), RunError> {
         for buffer in &tasks.buffers {
+            let bytes = if here(buffer.device) {
+                buffer.bytes()
+            } else {
+                0
+            };
             let place = match buffer.role {
                 BufferRole::Version(over) => self.places[over.0 as usize].clone(),
-                _ => self.alone(buffer)?,
+                _ => self.alone(buffer, bytes)?,
             };
             self.places.push(place);
         }
@@ -225,7 +232,7 @@ impl Storage {
         let relayed = relayed(tasks);
         for (n, buffer) in tasks.buffers.iter().enumerate() {
             if buffer.role == BufferRole::Partial && !relayed.contains(&BufferId(n as u32)) {
-                let place = self.alone(buffer)?;
+                let place = self.alone(buffer, buffer.bytes())?;
                 self.places.push(place);
                 continue;
             }
@@ -254,9 +261,9 @@ impl Storage {
     }
 
     /// A buffer with an allocation of its own.
-    fn alone(&mut self, buffer: &Buffer) -> Result<Place, RunError> {
+    fn alone(&mut self, buffer: &Buffer, bytes: u64) -> Result<Place, RunError> {
         Ok(Place {
-            allocation: self.allocate(buffer.device, buffer.bytes())?,
+            allocation: self.allocate(buffer.device, bytes)?,
             offset: 0,
             dtype: buffer.dtype,
             region: buffer.region.clone(),
@@ -330,9 +337,17 @@ impl Storage {
     }
 
     /// Counts a window as in use.
+    ///
+    /// # Panics
+    /// If it is of a device that is not here.
     fn give(&self, place: &Place) {
-        let used = &self.allocations[place.allocation].used;
-        used.fetch_max(place.end(), Ordering::Relaxed);
+        let (allocation, end) = (&self.allocations[place.allocation], place.end());
+        assert!(
+            end <= allocation.layout.size() as u64,
+            "device {} is not here",
+            allocation.device
+        );
+        allocation.used.fetch_max(end, Ordering::Relaxed);
     }
 
     fn start(&self, place: &Place) -> *mut u8 {
@@ -406,6 +421,29 @@ pub fn box_view(tensor: &Tensor, region: Region) -> View {
             row_major(tensor.shape()),
         )
     }
+}
+
+/// A message whose bytes are the elements of a box, for reading.
+///
+/// # Panics
+/// If they are not as many.
+pub fn message_view(message: &Message, dtype: DType, region: Region) -> View {
+    assert_eq!(region.volume() * dtype.size(), message.bytes().len());
+    let strides = row_major(&region.shape());
+    // SAFETY: the bytes are as many elements, aligned for any of them; a bool's are what another
+    // view's were. Callers drop the view before the message.
+    unsafe { View::new(message.bytes().as_ptr(), dtype, region, strides) }
+}
+
+/// A message whose bytes are the elements of a box, for writing.
+///
+/// # Panics
+/// If they are not as many.
+pub fn message_view_mut(message: &mut Message, dtype: DType, region: Region) -> ViewMut {
+    assert_eq!(region.volume() * dtype.size(), message.bytes().len());
+    let strides = row_major(&region.shape());
+    // SAFETY: as `message_view`.
+    unsafe { ViewMut::new(message.bytes_mut().as_mut_ptr(), dtype, region, strides) }
 }
 
 /// A host tensor, for writing.

@@ -24,6 +24,7 @@ mod models;
 mod pins;
 mod plans;
 mod programs;
+mod ranks;
 mod reaction_mapper;
 mod records;
 mod runtime;

@@ -109,7 +109,7 @@ fn check(source: &str, at: &[(&str, i64)], steps: &[Inputs]) {
     }
 }
 
-const CACHE: &str =
+pub const CACHE: &str =
     "fn f<dim B, dim C, dim S, dim E>(x: f32[B, S, E], pos: i64, #[state] kc: f32[B, C, E])
     -> (f32[B, E], f32[B, C, E])
 {
@@ -143,7 +143,7 @@ fn a_position_outside_is_an_error_of_the_run_and_changes_nothing() {
     check(CACHE, &[("B", 2), ("C", 8), ("S", 2), ("E", 4)], &steps);
 }
 
-const RING: &str =
+pub const RING: &str =
     "fn f<dim C, dim S, dim E>(x: f32[S, E], pos: i64, #[state] ring: f32[C, E]) -> f32[C, E]
     where S <= C
 {
@@ -173,7 +173,7 @@ fn a_ring_may_be_as_long_as_a_product() {
 
 /// What was read before a store is the old version, also behind it; a second store goes on from the
 /// first; a state that is only read stays.
-const VERSIONS: &str = "fn f<dim C, dim S, dim E>(x: f32[S, E], pos: i64, #[state] a: f32[C, E], #[state] b: f32[C, E])
+pub const VERSIONS: &str = "fn f<dim C, dim S, dim E>(x: f32[S, E], pos: i64, #[state] a: f32[C, E], #[state] b: f32[C, E])
     -> (f32[C, E], f32[C, E], f32[C, E]) where C >= 1
 {
     let before = a;

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 pub mod models;
+pub mod ranks;
 pub mod run;
 pub mod seen;
 

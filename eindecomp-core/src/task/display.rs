@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Buffer, BufferId, BufferRole, Task, TaskGraph, TaskKind};
+use super::{Buffer, BufferId, BufferRole, Task, TaskGraph, TaskId, TaskKind};
 
 impl fmt::Display for BufferId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -78,6 +78,15 @@ impl fmt::Display for TaskGraph {
 }
 
 impl TaskGraph {
+    /// One task of a run as the dump shows it, without what comes before it; `t9` if there is none.
+    pub fn describe(&self, id: TaskId) -> String {
+        let task = self.tasks.get(id.0 as usize);
+        let shown = task.map(|task| Shown(self, task).to_string());
+        format!("t{} {}", id.0, shown.unwrap_or_default())
+            .trim_end()
+            .into()
+    }
+
     fn task(&self, f: &mut fmt::Formatter<'_>, task: &Task) -> fmt::Result {
         let device = task.device;
         let list = |buffers: &[BufferId]| {
@@ -135,5 +144,13 @@ impl TaskGraph {
             } => write!(f, "gather {src} @{device} -> output {output} {region}"),
             TaskKind::Free { buffer } => write!(f, "free   {buffer} @{device}"),
         }
+    }
+}
+
+struct Shown<'a>(&'a TaskGraph, &'a Task);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.task(f, self.1)
     }
 }

@@ -15,7 +15,8 @@ use crate::tensor::{Data, Tensor};
 use crate::view::View;
 
 impl Executor {
-    /// The states as they are after the last run, by input name; at first they are zeros.
+    /// The states as they are after the last run, by input name; at first they are zeros. Every rank
+    /// asks for them at once, and has them all.
     pub fn states(&self) -> BTreeMap<String, Tensor> {
         let mut states = BTreeMap::new();
         for (id, node) in self
@@ -26,7 +27,7 @@ impl Executor {
             let mut tensor = Tensor::zeros(node.dtype, self.graph.shape(id).to_vec());
             let view = host_view_mut(&mut tensor);
             for (buffer, region) in self.state_tiles(id) {
-                copy(&self.storage.view(buffer), &view, region);
+                self.share(buffer, region, &view);
             }
             states.insert(node.name.to_string(), tensor);
         }
@@ -41,7 +42,8 @@ impl Executor {
         let given = self.inputs(states, |role| role == Role::State)?;
         for (at, tensor) in given.into_iter().enumerate() {
             let Some(tensor) = tensor else { continue };
-            for (buffer, region) in self.state_tiles(NodeId(at as u32)) {
+            let here = |b: &BufferId| self.owner(*b) == self.ranks.rank();
+            for (buffer, region) in self.state_tiles(NodeId(at as u32)).filter(|t| here(&t.0)) {
                 copy(&host_view(tensor), &self.storage.view_mut(buffer), region);
             }
         }

@@ -1,4 +1,4 @@
-//! Byte counters of Moves between devices of one process.
+//! Byte counters of Moves, per pair of devices.
 //!
 //! The receiver counts what it received, the sender what it gave; neither reads the plan. The
 //! executor compares both with the plan after every run.
@@ -66,6 +66,18 @@ impl Counters {
         self.pair(from, to)
             .sent
             .fetch_add(held(source, region), Ordering::Relaxed);
+    }
+
+    /// The half of a Move that gives a box to another process.
+    pub fn sent(&self, from: u32, to: u32, bytes: u64) {
+        self.pair(from, to).sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The half of a Move that takes a box of another process.
+    pub fn received(&self, from: u32, to: u32, bytes: u64) {
+        self.pair(from, to)
+            .copied
+            .fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// Host → device.
