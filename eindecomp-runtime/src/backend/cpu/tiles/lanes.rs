@@ -25,6 +25,10 @@ pub(super) unsafe trait Lanes<T>: Copy {
     unsafe fn min(self, b: Self) -> Self;
     /// `other` where this is NaN, `otherwise` elsewhere.
     unsafe fn where_nan(self, other: Self, otherwise: Self) -> Self;
+    /// Has the caches fetch what is at an address, which need not be there.
+    unsafe fn prefetch(at: *const T);
+    /// The first `LANES` registers, as the rows of a square, become its columns.
+    unsafe fn transpose(square: &mut [Self; 16]);
 }
 
 /// A register whose lanes have an exponential.
@@ -59,7 +63,7 @@ macro_rules! lanewise_exp {
 macro_rules! intrinsics {
     ($name:ident, $t:ident, $register:ident, $lanes:literal,
      $splat:ident, $load:ident, $store:ident, $add:ident, $sub:ident, $mul:ident, $fma:ident, $max:ident, $min:ident,
-     |$x:ident| $abs:expr, |$of:ident, $other:ident, $else:ident| $where_nan:expr) => {
+     |$x:ident| $abs:expr, |$of:ident, $other:ident, $else:ident| $where_nan:expr, $transpose:ident) => {
         #[derive(Clone, Copy)]
         pub(in crate::backend::cpu::tiles) struct $name($register);
 
@@ -111,6 +115,14 @@ macro_rules! intrinsics {
             unsafe fn where_nan(self, other: Self, otherwise: Self) -> Self {
                 let ($of, $other, $else) = (self.0, other.0, otherwise.0);
                 unsafe { $name($where_nan) }
+            }
+            #[inline(always)]
+            unsafe fn prefetch(at: *const $t) {
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+            }
+            #[inline(always)]
+            unsafe fn transpose(square: &mut [Self; 16]) {
+                unsafe { $transpose(square) }
             }
         }
     };
@@ -182,6 +194,56 @@ mod x86 {
         }
     }
 
+    /// Rows of a square to its columns: each step takes the rows whose numbers differ by a distance, two
+    /// by two. `|c|`: where column `c` is after all steps.
+    macro_rules! transposition {
+        ($name:ident, $register:ident, $lanes:literal, |$c:ident| $from:expr,
+         $($distance:literal: |$a:ident, $b:ident| $low:expr, $high:expr;)*) => {
+            #[inline(always)]
+            unsafe fn $name(square: &mut [$register; 16]) {
+                $(
+                    for at in 0..$lanes {
+                        if at & $distance == 0 {
+                            let ($a, $b) = (square[at].0, square[at + $distance].0);
+                            // SAFETY: the caller's.
+                            unsafe { (square[at].0, square[at + $distance].0) = ($low, $high) };
+                        }
+                    }
+                )*
+                let rows = *square;
+                for $c in 0..$lanes {
+                    square[$c] = rows[$from];
+                }
+            }
+        };
+    }
+
+    /// A 64-bit unpacking of singles.
+    macro_rules! pairs {
+        ($unpack:ident, $to:ident, $from:ident, $a:ident, $b:ident) => {
+            $from($unpack($to($a), $to($b)))
+        };
+    }
+
+    transposition!(transpose_16_f32, F32x16, 16, |c| c & 12 | (c & 1) << 1 | (c & 2) >> 1,
+        1: |a, b| _mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b);
+        2: |a, b| pairs!(_mm512_unpacklo_pd, _mm512_castps_pd, _mm512_castpd_ps, a, b),
+            pairs!(_mm512_unpackhi_pd, _mm512_castps_pd, _mm512_castpd_ps, a, b);
+        4: |a, b| _mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b);
+        8: |a, b| _mm512_shuffle_f32x4::<0x88>(a, b), _mm512_shuffle_f32x4::<0xdd>(a, b););
+    transposition!(transpose_8_f32, F32x8, 8, |c| c & 4 | (c & 1) << 1 | (c & 2) >> 1,
+        1: |a, b| _mm256_unpacklo_ps(a, b), _mm256_unpackhi_ps(a, b);
+        2: |a, b| pairs!(_mm256_unpacklo_pd, _mm256_castps_pd, _mm256_castpd_ps, a, b),
+            pairs!(_mm256_unpackhi_pd, _mm256_castps_pd, _mm256_castpd_ps, a, b);
+        4: |a, b| _mm256_permute2f128_ps::<0x20>(a, b), _mm256_permute2f128_ps::<0x31>(a, b););
+    transposition!(transpose_8_f64, F64x8, 8, |c| c,
+        1: |a, b| _mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b);
+        2: |a, b| _mm512_shuffle_f64x2::<0x88>(a, b), _mm512_shuffle_f64x2::<0xdd>(a, b);
+        4: |a, b| _mm512_shuffle_f64x2::<0x88>(a, b), _mm512_shuffle_f64x2::<0xdd>(a, b););
+    transposition!(transpose_4_f64, F64x4, 4, |c| c,
+        1: |a, b| _mm256_unpacklo_pd(a, b), _mm256_unpackhi_pd(a, b);
+        2: |a, b| _mm256_permute2f128_pd::<0x20>(a, b), _mm256_permute2f128_pd::<0x31>(a, b););
+
     lanewise_exp!(F64x8, f64, 8, f64::exp);
     lanewise_exp!(F64x4, f64, 4, f64::exp);
 
@@ -204,7 +266,8 @@ mod x86 {
             otherwise,
             _mm512_cmp_ps_mask::<_CMP_UNORD_Q>(of, of),
             other
-        )
+        ),
+        transpose_16_f32
     );
     intrinsics!(
         F64x8,
@@ -225,7 +288,8 @@ mod x86 {
             otherwise,
             _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(of, of),
             other
-        )
+        ),
+        transpose_8_f64
     );
     intrinsics!(
         F32x8,
@@ -246,7 +310,8 @@ mod x86 {
             otherwise,
             other,
             _mm256_cmp_ps::<_CMP_UNORD_Q>(of, of)
-        )
+        ),
+        transpose_8_f32
     );
     intrinsics!(
         F64x4,
@@ -267,7 +332,8 @@ mod x86 {
             otherwise,
             other,
             _mm256_cmp_pd::<_CMP_UNORD_Q>(of, of)
-        )
+        ),
+        transpose_4_f64
     );
 }
 #[cfg(target_arch = "x86_64")]
@@ -340,6 +406,15 @@ macro_rules! portable {
                         b.0[i]
                     }
                 }))
+            }
+            #[inline(always)]
+            unsafe fn prefetch(_: *const $t) {}
+            #[inline(always)]
+            unsafe fn transpose(square: &mut [Self; 16]) {
+                let rows = *square;
+                for (i, column) in square[..4].iter_mut().enumerate() {
+                    column.0 = std::array::from_fn(|j| rows[j].0[i]);
+                }
             }
             #[inline(always)]
             unsafe fn where_nan(self, other: Self, otherwise: Self) -> Self {

@@ -7,6 +7,7 @@ use super::few::{self, Along, Strip, Strips};
 use super::lanes::{Exponential, Lanes, Portable};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{F32x8, F32x16, F64x4, F64x8};
+use super::pack::{self, Pack, Packing};
 use crate::backend::cpu::reduce::Real;
 use crate::backend::cpu::simd::{Loop, vectorised};
 
@@ -86,6 +87,8 @@ pub(in super::super) trait Element: bytemuck::Pod + Default + PartialOrd {
     /// Lanes of a register of an instruction set, which this machine has, and the steps of few rows
     /// times a matrix on it.
     fn strips(set: Set, along: Along) -> (usize, Strips<Self>);
+    /// How panels are packed on an instruction set, which this machine has.
+    fn pack(set: Set) -> Pack<Self>;
     /// a ⊕ b.
     fn combine(plus: Plus, a: Self, b: Self) -> Self;
     /// The sum, in a tree of halves.
@@ -254,6 +257,13 @@ where
     // SAFETY: `a`, `b` and `c` have a full tile's elements, by the caller of `Micro::run`.
     unsafe {
         let mut acc = [[V::splat(identity); WIDTH]; ROWS];
+        if !t.first {
+            for i in 0..ROWS {
+                for j in 0..WIDTH {
+                    V::prefetch(t.c.offset(i as isize * t.stride).add(j * V::LANES));
+                }
+            }
+        }
         let (mut a, mut b) = (t.a, t.b);
         for _ in 0..t.depth {
             let right: [V; WIDTH] = std::array::from_fn(|j| V::load(b.add(j * V::LANES)));
@@ -460,6 +470,27 @@ macro_rules! element {
                         few::columns::<$t, Portable<$t>>,
                         few::depth::<$t, Portable<$t>>,
                     ),
+                }
+            }
+
+            fn pack(set: Set) -> Pack<$t> {
+                #[cfg(target_arch = "x86_64")]
+                #[target_feature(enable = "avx512f,avx512dq")]
+                unsafe fn avx512(p: &Packing<$t>) {
+                    // SAFETY: the caller's, here and below.
+                    unsafe { pack::panels::<$t, $avx512>(p) }
+                }
+                #[cfg(target_arch = "x86_64")]
+                #[target_feature(enable = "avx2,fma")]
+                unsafe fn avx2(p: &Packing<$t>) {
+                    unsafe { pack::panels::<$t, $avx2>(p) }
+                }
+                match set {
+                    #[cfg(target_arch = "x86_64")]
+                    Set::Avx512 => avx512,
+                    #[cfg(target_arch = "x86_64")]
+                    Set::Avx2 => avx2,
+                    Set::Portable => pack::panels::<$t, Portable<$t>>,
                 }
             }
 

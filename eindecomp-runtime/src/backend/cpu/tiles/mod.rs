@@ -15,6 +15,7 @@
 mod few;
 mod lanes;
 mod micro;
+mod pack;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,7 @@ pub(super) use few::{Along, multiply_few};
 pub(super) use micro::{Element, Plus, Set, Times};
 
 use micro::{Exponentials, Micro, Tile};
+use pack::pack;
 
 /// Depth of a block: a panel of B stays in the first-level cache.
 const DEPTH: usize = 256;
@@ -92,6 +94,7 @@ pub(super) unsafe fn multiply<T: Element>(
             // SAFETY: the places are the matrix's, by the caller; so below.
             let right = unsafe {
                 pack(
+                    set,
                     b.start,
                     &b.columns[columns.clone()],
                     &b.rows[depth.clone()],
@@ -104,6 +107,7 @@ pub(super) unsafe fn multiply<T: Element>(
                 let rows = ic..m.min(ic + block_rows);
                 let left = unsafe {
                     pack(
+                        set,
                         a.start,
                         &a.rows[rows.clone()],
                         &a.columns[depth.clone()],
@@ -197,8 +201,16 @@ pub(super) unsafe fn log_sum_exp<T: Element>(
                 // SAFETY: the places are the operands'.
                 let (left, right) = unsafe {
                     (
-                        pack(a.start, a_rows, &a.columns[depth.clone()], micro.rows, left),
                         pack(
+                            set,
+                            a.start,
+                            a_rows,
+                            &a.columns[depth.clone()],
+                            micro.rows,
+                            left,
+                        ),
+                        pack(
+                            set,
                             b.start,
                             b_columns,
                             &b.rows[depth.clone()],
@@ -308,52 +320,12 @@ fn even_step(places: &[isize]) -> Option<isize> {
         .then_some(step)
 }
 
-/// Copies the elements at `lanes[i] + depth[p]` into panels of `width` lanes, depth by depth; the
-/// last panel is filled up with zeros.
-///
-/// # Safety
-/// Every element may be read.
-unsafe fn pack<'p, T: Element>(
-    start: *const T,
-    lanes: &[isize],
-    depth: &[isize],
-    width: usize,
-    into: &'p mut Vec<T>,
-) -> &'p [T] {
-    let size = lanes.len().next_multiple_of(width) * depth.len();
-    into.resize(into.len().max(size), T::ZERO);
-    let into = &mut into[..size];
-    let along_depth = are_neighbours(depth);
-    for (lanes, panel) in lanes
-        .chunks(width)
-        .zip(into.chunks_mut(width * depth.len()))
-    {
-        if are_neighbours(lanes) {
-            for (&d, to) in depth.iter().zip(panel.chunks_mut(width)) {
-                // SAFETY: the lanes' elements are neighbours, and may be read.
-                let from =
-                    unsafe { std::slice::from_raw_parts(start.offset(lanes[0] + d), lanes.len()) };
-                to[..lanes.len()].copy_from_slice(from);
-                to[lanes.len()..].fill(T::ZERO);
-            }
-            continue;
-        }
-        if lanes.len() < width {
-            panel.fill(T::ZERO);
-        }
-        for (lane, &l) in lanes.iter().enumerate() {
-            let to = panel[lane..].iter_mut().step_by(width);
-            if along_depth {
-                // SAFETY: the elements along the depth are neighbours, and may be read.
-                let from =
-                    unsafe { std::slice::from_raw_parts(start.offset(l + depth[0]), depth.len()) };
-                to.zip(from).for_each(|(to, &x)| *to = x);
-            } else {
-                // SAFETY: each may be read.
-                to.zip(depth)
-                    .for_each(|(to, &d)| *to = unsafe { *start.offset(l + d) });
-            }
-        }
-    }
-    into
+/// The first `size` elements of a buffer, which is made large enough, that start where a line of the cache
+/// does: else every load of a wide register would be of two lines.
+fn aligned<T: Element>(buffer: &mut Vec<T>, size: usize) -> &mut [T] {
+    const LINE: usize = 64;
+    let spare = LINE / size_of::<T>();
+    buffer.resize(buffer.len().max(size + spare), T::ZERO);
+    let skip = buffer.as_ptr().align_offset(LINE).min(spare);
+    &mut buffer[skip..skip + size]
 }
