@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eindecomp_core::graph::{BoundGraph, EinGraph, Role};
+use eindecomp_core::pass::Passed;
 use eindecomp_core::plan::Plan;
 use eindecomp_core::task::TaskGraph;
 use eindecomp_core::task::verify::verify;
@@ -38,6 +39,8 @@ pub struct CompileReport {
 struct Binding {
     dims: BTreeMap<Arc<str>, i64>,
     graph: Arc<BoundGraph>,
+    /// What passes made of the program's graph to get this one.
+    passed: Vec<Passed>,
     plan: Arc<Plan>,
     tasks: Arc<TaskGraph>,
     executor: Executor,
@@ -52,7 +55,8 @@ impl Binding {
         fixed: &BTreeSet<Arc<str>>,
     ) -> Result<Binding, Error> {
         let start = Instant::now();
-        let bound = Arc::new(bind(graph, dims)?);
+        let (bound, passed) = bind(graph, dims, &shared.passes)?;
+        let bound = Arc::new(bound);
         let planned_at = shared.plan_at(graph, &bound, dims, fixed)?;
         let plan = planned_at.plan;
         let planned = Instant::now();
@@ -74,6 +78,7 @@ impl Binding {
         Ok(Binding {
             dims: dims.clone(),
             graph: bound,
+            passed,
             plan,
             tasks,
             executor,
@@ -274,7 +279,7 @@ impl Program {
     #[cfg(feature = "planner")]
     pub fn explain(&self) -> Result<crate::Explain, Error> {
         let b = &self.bindings[0];
-        Ok(crate::Explain::new(&b.graph, &b.plan, &b.tasks)?)
+        Ok(crate::Explain::new(&b.graph, &b.plan, &b.tasks)?.after(b.passed.clone()))
     }
 
     /// The same with every named strategy beside the plan, each with what it would move or why it

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use eindecomp_core::graph::{BoundGraph, EinGraph};
-use eindecomp_core::pass::Pipeline;
+use eindecomp_core::pass::{Passed, Pipeline, UnknownPass};
 use eindecomp_core::plan::cluster::ClusterError;
 use eindecomp_core::plan::rebind::rebind;
 use eindecomp_core::plan::verify::verify;
@@ -32,6 +32,7 @@ pub struct Session {
 }
 
 pub(crate) struct Shared {
+    pub(crate) passes: Pipeline,
     pub(crate) cluster: Cluster,
     options: PlanOptions,
     limit: Option<Duration>,
@@ -41,11 +42,15 @@ pub(crate) struct Shared {
     pub(crate) memory: MemoryMode,
 }
 
-/// The graph at some dims, after passes: what is planned.
-pub(crate) fn bind(graph: &EinGraph, dims: &BTreeMap<Arc<str>, i64>) -> Result<BoundGraph, Error> {
+/// The graph at some dims, after passes: what is planned. With it, what the passes did.
+pub(crate) fn bind(
+    graph: &EinGraph,
+    dims: &BTreeMap<Arc<str>, i64>,
+    passes: &Pipeline,
+) -> Result<(BoundGraph, Vec<Passed>), Error> {
     let bound = graph.bind(dims).map_err(Error::Bind)?;
     bound.verify().map_err(Error::Graph)?;
-    Ok(Pipeline::default().run(bound)?)
+    Ok(passes.run(bound)?)
 }
 
 impl Shared {
@@ -59,7 +64,7 @@ impl Shared {
         fixed: &BTreeSet<Arc<str>>,
     ) -> Result<Planned, Error> {
         if let Some(dims) = self.buckets.planned(dims, fixed)
-            && let Ok(bucket) = bind(graph, &dims)
+            && let Ok((bucket, _)) = bind(graph, &dims, &self.passes)
         {
             let Found { plan, origin, .. } = self.plan(&bucket)?;
             let fits = rebind(&plan, bound, &self.cluster)
@@ -118,6 +123,7 @@ pub(crate) struct Planned {
 /// Settings of a [`Session`].
 #[derive(Clone, Debug)]
 pub struct SessionBuilder {
+    last_pass: Option<String>,
     cluster: Devices,
     options: PlanOptions,
     limit: Option<Duration>,
@@ -149,6 +155,9 @@ pub enum SessionError {
     /// Devices that cannot be.
     #[error("the cluster breaks a rule: {0}")]
     Cluster(#[source] ClusterError),
+    /// `stop_after` names no pass.
+    #[error(transparent)]
+    Pass(#[from] UnknownPass),
     /// Nowhere to record plans.
     #[error("mode `record` needs a folder: give `cache_dir`, or set EINDECOMP_CACHE")]
     NoFolder,
@@ -206,6 +215,13 @@ impl SessionBuilder {
         self
     }
 
+    /// Only the passes up to this one rewrite graphs, none for `none`: to find one that is at fault.
+    /// [`Pipeline::names`](eindecomp_core::pass::Pipeline::names) lists them; `explain` shows what each did.
+    pub fn stop_after(mut self, pass: &str) -> Self {
+        self.last_pass = Some(pass.into());
+        self
+    }
+
     /// Worker threads that all devices share. Default: the cores of this machine.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
@@ -255,7 +271,7 @@ impl SessionBuilder {
     /// The session.
     ///
     /// # Errors
-    /// `EINDECOMP_MODE` is no mode; a mode that this build or the lack of a folder forbids; a cluster
+    /// `EINDECOMP_MODE` is no mode; [`SessionBuilder::stop_after`] names no pass; a mode that this build or the lack of a folder forbids; a cluster
     /// that breaks a rule; figures of this machine that cannot be read; the worker pool could not be
     /// started.
     pub fn build(self) -> Result<Session, Error> {
@@ -276,6 +292,12 @@ impl SessionBuilder {
             Devices::Here(devices) => machine::cluster(cache.folder.as_deref(), devices)?,
         };
         cluster.verify().map_err(SessionError::Cluster)?;
+        let passes = match &self.last_pass {
+            Some(pass) => Pipeline::default()
+                .stop_after(pass)
+                .map_err(SessionError::Pass)?,
+            None => Pipeline::default(),
+        };
         let threads = self.workers.unwrap_or_else(machine::cores);
         let workers = Arc::new(Workers::new(threads)?);
         let SessionBuilder {
@@ -287,6 +309,7 @@ impl SessionBuilder {
         } = self;
         Ok(Session {
             shared: Arc::new(Shared {
+                passes,
                 cluster,
                 options,
                 limit,
@@ -325,6 +348,7 @@ impl Session {
     /// A session's settings, all at their defaults.
     pub fn builder() -> SessionBuilder {
         SessionBuilder {
+            last_pass: None,
             cluster: Devices::Given(Box::new(Cluster::cpus(1))),
             options: PlanOptions::default(),
             limit: None,

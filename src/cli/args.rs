@@ -96,6 +96,10 @@ pub struct Project {
     /// The folder of plans [default: that of eindecomp.toml, else plans].
     #[arg(long, value_name = "PATH")]
     pub folder: Option<PathBuf>,
+    /// Only the passes up to this one rewrite graphs, none for `none`: to find one that is at fault.
+    /// `explain` shows what each did.
+    #[arg(long, value_name = "PASS")]
+    pub stop_after: Option<String>,
 }
 
 #[derive(Args)]

@@ -20,6 +20,7 @@ pub fn run(args: &Project, json: bool) -> Result<Outcome, Failure> {
         };
         let explain =
             Explain::new(&target.graph, &plan, &tasks).map_err(|e| format!("{target}: {e}"))?;
+        let explain = explain.after(target.passed.clone());
         if json {
             let explain = serde_json::to_value(&explain).map_err(|e| e.to_string())?;
             all.push(serde_json::json!({

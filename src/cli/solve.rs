@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use eindecomp_core::graph::EinGraph;
+use eindecomp_core::pass::Pipeline;
 use eindecomp_core::plan::search::{Budget, check, iopddl, solve};
 use eindecomp_core::plan::{PlanOptions, verify};
 use serde_json::json;
@@ -104,7 +105,7 @@ fn of_graph(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Failur
             dims.extend(values.as_slice().iter().map(|&v| (name.as_str().into(), v)));
         }
     }
-    let graph = bind(&graph, &dims).map_err(|e| e.to_string())?;
+    let (graph, passed) = bind(&graph, &dims, &Pipeline::default()).map_err(|e| e.to_string())?;
     let on = cluster::named(args.cluster.as_deref().unwrap_or("cpus:1"))?;
     let options = PlanOptions {
         objective: args.objective.into(),
@@ -116,6 +117,7 @@ fn of_graph(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Failur
     let seconds = start.elapsed().as_secs_f64();
     let tasks = verify::verify(&graph, &plan, &on).map_err(|e| e.to_string())?;
     let explain = Explain::new(&graph, &plan, &tasks).map_err(|e| e.to_string())?;
+    let explain = explain.after(passed);
     let certificate = &plan.certificate;
     if json {
         let explain = serde_json::to_value(&explain).map_err(|e| e.to_string())?;

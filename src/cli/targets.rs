@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use eindecomp_core::graph::BoundGraph;
+use eindecomp_core::pass::{Passed, Pipeline};
 use eindecomp_core::plan::cache::{Key, WrittenKey};
 use eindecomp_core::plan::{Cluster, Constraints, PlanOptions};
 
@@ -30,6 +31,8 @@ pub struct Target {
     pub options: PlanOptions,
     /// After passes.
     pub graph: BoundGraph,
+    /// What passes did.
+    pub passed: Vec<Passed>,
     pub key: WrittenKey,
 }
 
@@ -89,10 +92,16 @@ pub fn of(args: &Project) -> Result<Targets, Failure> {
         (None, Some(folder)) => package.root.join(folder),
         (None, None) => package.root.join("plans"),
     };
+    let passes = match &args.stop_after {
+        Some(pass) => Pipeline::default()
+            .stop_after(pass)
+            .map_err(|e| e.to_string())?,
+        None => Pipeline::default(),
+    };
     let blocks = package.blocks(args)?;
     let (mut all, mut errors, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
     for wanted in &wanted {
-        for target in expand(args, wanted, &blocks) {
+        for target in expand(args, &passes, wanted, &blocks) {
             match target {
                 Ok(target) if seen.insert(target.hash().to_string()) => all.push(target),
                 Ok(_) => {}
@@ -135,7 +144,12 @@ fn ends_in(path: &str, end: &str) -> bool {
     path == end || path.strip_suffix(end).is_some_and(|p| p.ends_with("::"))
 }
 
-fn expand(args: &Project, wanted: &Wanted, blocks: &[Block]) -> Vec<Result<Target, Failure>> {
+fn expand(
+    args: &Project,
+    passes: &Pipeline,
+    wanted: &Wanted,
+    blocks: &[Block],
+) -> Vec<Result<Target, Failure>> {
     let asked = [&args.block, &wanted.block];
     let chosen = blocks.iter().filter(|block| {
         let fits = |end: &String| ends_in(&block.name, end);
@@ -163,7 +177,7 @@ fn expand(args: &Project, wanted: &Wanted, blocks: &[Block]) -> Vec<Result<Targe
         match cluster::named(name) {
             Ok(cluster) => {
                 for block in &chosen {
-                    out.extend(at_all_dims(wanted, block, name, &cluster));
+                    out.extend(at_all_dims(passes, wanted, block, name, &cluster));
                 }
             }
             Err(error) => out.push(Err(error)),
@@ -173,6 +187,7 @@ fn expand(args: &Project, wanted: &Wanted, blocks: &[Block]) -> Vec<Result<Targe
 }
 
 fn at_all_dims(
+    passes: &Pipeline,
     wanted: &Wanted,
     block: &Block,
     name: &str,
@@ -206,11 +221,12 @@ fn at_all_dims(
     }
     points
         .iter()
-        .map(|dims| target(wanted, block, dims, name, cluster))
+        .map(|dims| target(passes, wanted, block, dims, name, cluster))
         .collect()
 }
 
 fn target(
+    passes: &Pipeline,
     wanted: &Wanted,
     block: &Block,
     dims: &BTreeMap<Arc<str>, i64>,
@@ -222,7 +238,8 @@ fn target(
         .map(|(dim, value)| format!("{dim}={value}"))
         .collect();
     let text = text.join(" ");
-    let graph = bind(&block.graph, dims).map_err(|e| format!("{} {text}: {e}", block.name))?;
+    let (graph, passed) =
+        bind(&block.graph, dims, passes).map_err(|e| format!("{} {text}: {e}", block.name))?;
     let options = PlanOptions {
         objective: wanted.objective.into(),
         residency: wanted.residency.into(),
@@ -240,6 +257,7 @@ fn target(
         cluster: cluster.clone(),
         options,
         graph,
+        passed,
         key,
     })
 }

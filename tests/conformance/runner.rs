@@ -71,7 +71,7 @@ impl Runner for Reference {
     fn run(&self, program: &Program) -> Result<Vec<Output>, String> {
         let mut graph = program.graph.clone();
         if program.space > LARGE {
-            graph = Pipeline::default().run(graph).map_err(|e| e.to_string())?;
+            graph = Pipeline::default().run(graph).map_err(|e| e.to_string())?.0;
         }
         let outputs = reference::run(&graph, &program.inputs).map_err(|e| e.to_string())?;
         let output = |t: &reference::RefTensor| Output {

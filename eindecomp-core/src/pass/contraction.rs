@@ -25,21 +25,18 @@ impl Pass for ContractionOrder {
 
     fn run(&self, graph: &BoundGraph) -> Result<Rewrite, GraphError> {
         let mut rebuild = Rebuild::of(graph);
-        let mut changed = false;
-        for (id, _) in graph.ids() {
+        let mut did = Vec::new();
+        for (id, node) in graph.ids() {
             match Product::of(graph, id).and_then(|p| Some((p.order()?, p))) {
                 None => rebuild.copy(id)?,
                 Some((tree, product)) => {
-                    changed = true;
+                    let factors = product.factors.len();
+                    did.push(format!("`{}` ordered, of {factors} factors", node.name));
                     product.emit(&tree, &mut rebuild)?;
                 }
             }
         }
-        if changed {
-            rebuild.finish().map(Rewrite::Changed)
-        } else {
-            Ok(Rewrite::Unchanged)
-        }
+        rebuild.rewrite(did)
     }
 }
 
@@ -431,6 +428,7 @@ mod tests {
         Pipeline::new(vec![Box::new(ContractionOrder)])
             .run(bound)
             .unwrap()
+            .0
     }
 
     fn einsum(text: &str, extent: impl Fn(char) -> i64) -> EinGraph {

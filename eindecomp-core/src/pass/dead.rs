@@ -30,13 +30,14 @@ impl Pass for DeadStatements {
                 None => needed[at] = true,
             }
         }
-        if needed.iter().all(|&n| n) {
-            return Ok(Rewrite::Unchanged);
-        }
         let mut rebuild = Rebuild::of(graph);
-        for (id, _) in graph.ids().filter(|(id, _)| needed[id.at()]) {
-            rebuild.copy(id)?;
+        let mut did = Vec::new();
+        for (id, node) in graph.ids() {
+            match needed[id.at()] {
+                true => rebuild.copy(id)?,
+                false => did.push(format!("`{}` dropped", node.name)),
+            }
         }
-        rebuild.finish().map(Rewrite::Changed)
+        rebuild.rewrite(did)
     }
 }

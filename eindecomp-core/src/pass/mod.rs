@@ -4,18 +4,24 @@
 //! result, and refuses one that changes what goes in or comes out. A pass keeps values up to
 //! rounding, and exactly where sums and products are exact.
 
+mod common;
 mod contraction;
 mod dead;
+mod rebuild;
+mod simplify;
+#[cfg(test)]
+mod testing;
 
+pub use common::CommonStatements;
 pub use contraction::ContractionOrder;
 pub use dead::DeadStatements;
+pub use simplify::Identities;
 
 use std::sync::Arc;
 
-use crate::ein::{DType, EinSum};
-use crate::graph::{
-    BindError, BoundGraph, EinGraph, GraphBuilder, GraphError, NodeId, Op, Store, Violation,
-};
+use crate::ein::DType;
+use crate::graph::{BindError, BoundGraph, EinGraph, GraphError, Violation};
+use rebuild::Rebuild;
 
 /// What a pass made of a graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +29,22 @@ pub enum Rewrite {
     /// Nothing to do.
     Unchanged,
     /// This graph instead.
-    Changed(EinGraph),
+    Changed {
+        /// The graph.
+        graph: EinGraph,
+        /// What was done, one phrase per statement, for people.
+        did: Vec<String>,
+    },
+}
+
+/// What a pass did to a graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "plan", derive(serde::Serialize))]
+pub struct Passed {
+    /// The pass.
+    pub pass: &'static str,
+    /// What was done, one phrase per statement, for people; never empty.
+    pub did: Vec<String>,
 }
 
 /// A rewriting of graphs.
@@ -82,8 +103,23 @@ pub struct Pipeline {
 impl Default for Pipeline {
     /// Every pass, in order.
     fn default() -> Pipeline {
-        Pipeline::new(vec![Box::new(DeadStatements), Box::new(ContractionOrder)])
+        Pipeline::new(vec![
+            Box::new(DeadStatements),
+            Box::new(Identities),
+            Box::new(CommonStatements),
+            Box::new(ContractionOrder),
+        ])
     }
+}
+
+/// A name that no pass has.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no pass `{name}`; in order they are: {}", known.join(", "))]
+pub struct UnknownPass {
+    /// As given.
+    pub name: String,
+    /// Those that there are.
+    pub known: Vec<&'static str>,
 }
 
 impl Pipeline {
@@ -92,17 +128,35 @@ impl Pipeline {
         Pipeline { passes }
     }
 
-    /// The first `n` passes alone, to find the one that is at fault.
-    pub fn stop_after(mut self, n: usize) -> Pipeline {
-        self.passes.truncate(n);
-        self
+    /// The names of the passes, in order.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.passes.iter().map(|pass| pass.name()).collect()
     }
 
-    /// Runs every pass once.
+    /// The passes up to `name` alone, to find the one that is at fault; none for `none`.
+    ///
+    /// # Errors
+    /// No pass is called so.
+    pub fn stop_after(mut self, name: &str) -> Result<Pipeline, UnknownPass> {
+        let known = self.names();
+        let kept = match known.iter().position(|pass| *pass == name) {
+            Some(at) => at + 1,
+            None if name == "none" => 0,
+            None => {
+                let name = name.to_owned();
+                return Err(UnknownPass { name, known });
+            }
+        };
+        self.passes.truncate(kept);
+        Ok(self)
+    }
+
+    /// Runs every pass once: the graph, and what passes did that did something.
     ///
     /// # Errors
     /// A fault of a pass; none comes from the user's graph.
-    pub fn run(&self, mut graph: BoundGraph) -> Result<BoundGraph, PassError> {
+    pub fn run(&self, mut graph: BoundGraph) -> Result<(BoundGraph, Vec<Passed>), PassError> {
+        let mut passed = Vec::new();
         for pass in &self.passes {
             let name = pass.name();
             let _span = tracing::debug_span!("pass", name).entered();
@@ -110,7 +164,11 @@ impl Pipeline {
                 pass: name,
                 source: Box::new(e),
             })?;
-            let Rewrite::Changed(changed) = rewrite else {
+            let Rewrite::Changed {
+                graph: changed,
+                did,
+            } = rewrite
+            else {
                 continue;
             };
             changed.verify().map_err(|violations| PassError::Rules {
@@ -125,9 +183,10 @@ impl Pipeline {
             }
             let (before, after) = (graph.nodes().len(), bound.nodes().len());
             tracing::debug!(before, after, "rewritten");
+            passed.push(Passed { pass: name, did });
             graph = bound;
         }
-        Ok(graph)
+        Ok((graph, passed))
     }
 }
 
@@ -146,71 +205,6 @@ fn interface(graph: &BoundGraph) -> (Interface, Interface, Vec<bool>) {
         outputs.map(|o| tensor(&o.name, o.node)).collect(),
         graph.states().map(|(state, last)| state != last).collect(),
     )
-}
-
-/// A graph being built from another one, node by node.
-struct Rebuild<'a> {
-    old: &'a EinGraph,
-    new: GraphBuilder,
-    /// Old node → new node, for those done so far.
-    map: Vec<Option<NodeId>>,
-}
-
-impl<'a> Rebuild<'a> {
-    fn of(old: &'a EinGraph) -> Rebuild<'a> {
-        Rebuild {
-            old,
-            new: GraphBuilder::like(old),
-            map: vec![None; old.nodes().len()],
-        }
-    }
-
-    /// What an old node became; nodes are asked for after they are made.
-    fn node(&self, old: NodeId) -> NodeId {
-        self.map[old.at()].expect("operands precede uses")
-    }
-
-    /// Takes a node over.
-    fn copy(&mut self, id: NodeId) -> Result<(), GraphError> {
-        let node = self.old.node(id);
-        let new = match &node.op {
-            Op::Input(role) => {
-                let (name, shape) = (node.name.clone(), node.shape.clone());
-                let new = self.new.input(name, *role, node.dtype, shape)?;
-                self.new.pin(new, node.pins.iter().cloned());
-                new
-            }
-            Op::EinSum(e) => {
-                let mut spec = e.clone().into_spec();
-                for operand in &mut spec.operands {
-                    operand.node = self.node(operand.node);
-                }
-                let e = EinSum::new(spec).expect("only nodes were renumbered");
-                let (name, pins) = (node.name.clone(), node.pins.clone());
-                match &node.store {
-                    None => self.new.einsum(name, e, pins)?,
-                    Some(store) => {
-                        let state = self.node(store.state);
-                        let store = Store {
-                            state,
-                            ..store.clone()
-                        };
-                        self.new.store(name, e, store, pins)?
-                    }
-                }
-            }
-        };
-        self.map[id.at()] = Some(new);
-        Ok(())
-    }
-
-    fn finish(mut self) -> Result<EinGraph, GraphError> {
-        for output in self.old.outputs() {
-            let node = self.node(output.node);
-            self.new.output(output.name.clone(), node)?;
-        }
-        self.new.finish()
-    }
 }
 
 #[cfg(test)]
@@ -233,13 +227,29 @@ mod tests {
             }"#,
         );
         let bound = graph.unwrap().bind(&Default::default()).unwrap();
-        let done = Pipeline::default().run(bound.clone()).unwrap();
+        let (done, passed) = Pipeline::default().run(bound.clone()).unwrap();
         let text = bound.to_string();
         let text = text.replace("  %2 \"dead\" = %0[i] -> f32[i=4]\n", "");
         assert_eq!(done.to_string(), text.replace("%3", "%2"));
-        assert_eq!(
-            Pipeline::default().stop_after(0).run(bound.clone()),
-            Ok(bound)
+        let did = passed.iter().map(|p| (p.pass, p.did.join("; ")));
+        let dropped = ("dead_statements", "`dead` dropped".to_owned());
+        assert_eq!(did.collect::<Vec<_>>(), [dropped]);
+        let none = Pipeline::default().stop_after("none").unwrap();
+        assert_eq!(none.run(bound.clone()), Ok((bound, Vec::new())));
+    }
+
+    #[test]
+    fn a_pipeline_stops_after_a_pass() {
+        let all = Pipeline::default().names();
+        for (at, name) in all.iter().enumerate() {
+            let some = Pipeline::default().stop_after(name).unwrap();
+            assert_eq!(some.names(), all[..=at]);
+        }
+        let error = Pipeline::default().stop_after("fuse").err().unwrap();
+        assert!(
+            error
+                .to_string()
+                .starts_with("there is no pass `fuse`; in order they are: dead_statements")
         );
     }
 
@@ -248,8 +258,14 @@ mod tests {
         fn values_are_kept(seed: u64, statements in 1..6usize) {
             let sample = random_graph(seed, statements);
             let before = sample.bound();
-            let after = Pipeline::default().run(before.clone()).unwrap();
-            prop_assert_eq!(run(&before, &sample.inputs), run(&after, &sample.inputs));
+            for name in Pipeline::default().names() {
+                let some = Pipeline::default().stop_after(name).unwrap();
+                let (after, _) = some.run(before.clone()).unwrap();
+                prop_assert_eq!(
+                    run(&before, &sample.inputs), run(&after, &sample.inputs),
+                    "after {}\n{}\n{}", name, before.graph(), after.graph()
+                );
+            }
         }
     }
 }

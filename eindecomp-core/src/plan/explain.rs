@@ -11,6 +11,7 @@ use super::verify::InvalidPlan;
 use super::{Certificate, Cluster, Constraints, Hierarchy, Layout, Plan, PlanError, Residency};
 use crate::ein::EinSum;
 use crate::graph::{BoundGraph, NodeId};
+use crate::pass::Passed;
 use crate::task::TaskGraph;
 use crate::task::exchange::weight_boxes;
 use crate::task::traffic::traffic;
@@ -100,6 +101,8 @@ pub struct Explain {
     pub loaded: u64,
     /// Peak bytes of each device, weights included.
     pub peaks: Vec<u64>,
+    /// What passes did before to the graph that was given; empty unless [told](Explain::after).
+    pub passes: Vec<Passed>,
     /// Named strategies beside the plan; empty unless [asked for](Explain::beside).
     pub strategies: Vec<Compared>,
 }
@@ -151,8 +154,15 @@ impl Explain {
             rows,
             loaded: kept.map(|(n, _, r)| r.volume() as u64 * size(n)).sum(),
             peaks: tasks.arenas.clone(),
+            passes: Vec::new(),
             strategies: Vec::new(),
         })
+    }
+
+    /// The same with what passes did to make the graph that was planned.
+    #[must_use]
+    pub fn after(self, passes: Vec<Passed>) -> Explain {
+        Explain { passes, ..self }
     }
 
     /// The same with every named strategy beside the plan, those that move least first.
@@ -245,6 +255,10 @@ impl fmt::Display for Explain {
                 )?;
             }
             at += period * times;
+        }
+        for Passed { pass, did } in &self.passes {
+            let line = format!("pass {pass} ({}): {}", did.len(), did.join(", "));
+            writeln!(f, "{}", cut(&line, LINE))?;
         }
         for s in &self.strategies {
             let line = format!("strategy {}: {}", s.strategy, s.outcome);

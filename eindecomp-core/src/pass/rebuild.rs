@@ -1,0 +1,126 @@
+//! What passes build graphs with.
+
+use super::Rewrite;
+use crate::ein::{EinSum, EinSumSpec, Expr};
+use crate::graph::{EinGraph, GraphBuilder, GraphError, NodeId, Op, Store};
+
+/// A graph being built from another one, node by node.
+pub(super) struct Rebuild<'a> {
+    pub old: &'a EinGraph,
+    pub new: GraphBuilder,
+    /// Old node → new node, for those done so far.
+    pub map: Vec<Option<NodeId>>,
+}
+
+impl<'a> Rebuild<'a> {
+    pub fn of(old: &'a EinGraph) -> Rebuild<'a> {
+        Rebuild {
+            old,
+            new: GraphBuilder::like(old),
+            map: vec![None; old.nodes().len()],
+        }
+    }
+
+    /// What an old node became; nodes are asked for after they are made.
+    pub fn node(&self, old: NodeId) -> NodeId {
+        self.map[old.at()].expect("operands precede uses")
+    }
+
+    /// Takes a node over.
+    pub fn copy(&mut self, id: NodeId) -> Result<(), GraphError> {
+        let node = self.old.node(id);
+        let new = match &node.op {
+            Op::Input(role) => {
+                let (name, shape) = (node.name.clone(), node.shape.clone());
+                let new = self.new.input(name, *role, node.dtype, shape)?;
+                self.new.pin(new, node.pins.iter().cloned());
+                new
+            }
+            Op::EinSum(e) => return self.put(id, e.clone().into_spec()),
+        };
+        self.map[id.at()] = Some(new);
+        Ok(())
+    }
+
+    /// Takes a statement over that computes the same in another way. Its operands are old nodes.
+    pub fn put(&mut self, id: NodeId, mut spec: EinSumSpec) -> Result<(), GraphError> {
+        for operand in &mut spec.operands {
+            operand.node = self.node(operand.node);
+        }
+        let e = EinSum::new(spec).expect("a pass keeps the rules of statements");
+        let node = self.old.node(id);
+        let (name, pins) = (node.name.clone(), node.pins.clone());
+        let new = match &node.store {
+            None => self.new.einsum(name, e, pins)?,
+            Some(store) => {
+                let state = self.node(store.state);
+                let store = Store {
+                    state,
+                    ..store.clone()
+                };
+                self.new.store(name, e, store, pins)?
+            }
+        };
+        self.map[id.at()] = Some(new);
+        Ok(())
+    }
+
+    /// The graph, which is another one if something was done.
+    pub fn rewrite(self, did: Vec<String>) -> Result<Rewrite, GraphError> {
+        if did.is_empty() {
+            return Ok(Rewrite::Unchanged);
+        }
+        let graph = self.finish()?;
+        Ok(Rewrite::Changed { graph, did })
+    }
+
+    fn finish(mut self) -> Result<EinGraph, GraphError> {
+        for output in self.old.outputs() {
+            let node = self.node(output.node);
+            self.new.output(output.name.clone(), node)?;
+        }
+        self.new.finish()
+    }
+}
+
+/// Calls `f` on every node of every expression of a statement, children first.
+pub(super) fn map_exprs(spec: &mut EinSumSpec, f: &mut dyn FnMut(Expr) -> Expr) {
+    let filter = spec.reduce.iter_mut().flat_map(|r| &mut r.filter);
+    let index = spec.operands.iter_mut().flat_map(|o| &mut o.index);
+    for x in index.chain(filter).chain([&mut spec.body]) {
+        *x = std::mem::replace(x, Expr::int(0)).map(f);
+    }
+}
+
+/// The operands that an expression reads itself, in order and as often as it does.
+pub(super) fn operands_of(x: &Expr) -> Vec<usize> {
+    let mut found = Vec::new();
+    x.visit(&mut |x| match x {
+        Expr::Operand(n) => found.push(*n),
+        _ => {}
+    });
+    found
+}
+
+/// Drops operands that are read nowhere; an opaque kernel reads all of its own.
+pub(super) fn prune(spec: &mut EinSumSpec) {
+    if matches!(spec.body, Expr::Opaque(_)) {
+        return;
+    }
+    let filter = spec.reduce.as_ref().and_then(|r| r.filter.as_ref());
+    let read = filter.into_iter().chain([&spec.body]);
+    let mut left: Vec<usize> = read.flat_map(operands_of).collect();
+    let mut read = vec![false; spec.operands.len()];
+    while let Some(n) = left.pop() {
+        if !std::mem::replace(&mut read[n], true) {
+            left.extend(spec.operands[n].index.iter().flat_map(operands_of));
+        }
+    }
+    let place = |n: usize| read[..n].iter().filter(|&&r| r).count();
+    let mut kept = read.iter();
+    spec.operands.retain(|_| kept.next() == Some(&true));
+    map_exprs(spec, &mut |x| match x {
+        Expr::Operand(n) => Expr::Operand(place(n)),
+        other => other,
+    });
+}
