@@ -48,7 +48,7 @@ pub struct Passed {
 }
 
 /// A rewriting of graphs.
-pub trait Pass {
+pub trait Pass: Send + Sync {
     /// What it is called in traces and errors.
     fn name(&self) -> &'static str;
 

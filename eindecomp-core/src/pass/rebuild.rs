@@ -95,9 +95,10 @@ pub(super) fn map_exprs(spec: &mut EinSumSpec, f: &mut dyn FnMut(Expr) -> Expr) 
 /// The operands that an expression reads itself, in order and as often as it does.
 pub(super) fn operands_of(x: &Expr) -> Vec<usize> {
     let mut found = Vec::new();
-    x.visit(&mut |x| match x {
-        Expr::Operand(n) => found.push(*n),
-        _ => {}
+    x.visit(&mut |x| {
+        if let Expr::Operand(n) = x {
+            found.push(*n);
+        }
     });
     found
 }

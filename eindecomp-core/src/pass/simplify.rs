@@ -179,8 +179,8 @@ mod tests {
                 "%0[i] -> f32[i=4]",
             ),
             (
-                "sum[i=4; f32] %0[i] where true -> f32[]",
-                "sum[i=4; f32] %0[i] -> f32[]",
+                "sum[k=4; f32 where true:bool] %0[k] -> f32[]",
+                "sum[k=4; f32] %0[k] -> f32[]",
             ),
         ] {
             assert_eq!(simplified(body), simple, "{body}");

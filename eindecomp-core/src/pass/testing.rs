@@ -7,7 +7,7 @@ use crate::graph::EinGraph;
 
 /// What a pass alone makes of a dump, and what it says that it did.
 pub fn rewritten(pass: impl Pass + 'static, dump: &str) -> (String, Vec<String>) {
-    let graph = EinGraph::parse(dump).unwrap();
+    let graph = EinGraph::parse(dump).unwrap_or_else(|e| panic!("{e}\n{dump}"));
     assert_eq!(graph.verify(), Ok(()));
     let bound = graph.bind(&BTreeMap::new()).unwrap();
     let (done, passed) = Pipeline::new(vec![Box::new(pass)]).run(bound).unwrap();
