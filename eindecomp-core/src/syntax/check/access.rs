@@ -65,7 +65,7 @@ impl StmtCx<'_, '_> {
             visible: self.visible.clone(),
         });
         self.accesses.insert(span, access.clone());
-        let mut made = Some(Vec::new());
+        let (mut made, before) = (Some(Vec::new()), self.cx.errors.len());
         for (at, sub) in subs.iter().enumerate() {
             let axis = (at, &t.axes[at]);
             match (self.sub(sub, axis, &access), &mut made) {
@@ -73,6 +73,7 @@ impl StmtCx<'_, '_> {
                 _ => made = None,
             }
         }
+        self.mend_positions(before, subs, &t.axes, &access);
         let read = Read {
             place: tensor,
             subs: made?,
@@ -127,11 +128,7 @@ impl StmtCx<'_, '_> {
                 Some(Sub::Merged(members, *span))
             }
             ast::Sub::Expr(e) => {
-                let value = self.position(e);
-                if value.is_none() {
-                    self.mend_position(e, extent, access);
-                }
-                let value = value?;
+                let value = self.position(e)?;
                 if let ExprKind::Index(index) = value.kind
                     && bare_name(e).is_some()
                 {
@@ -160,26 +157,32 @@ impl StmtCx<'_, '_> {
         }
     }
 
-    /// Says of the last error, about an unbound index that reads an axis by itself, that the index
-    /// which is called like the axis is meant.
-    fn mend_position(&mut self, e: &ast::Expr, axis: &Dim, access: &Access) {
-        let meant = self
-            .index_like(axis)
-            .filter(|name| !access.subs.contains(name));
-        let shown = access
-            .subs
-            .iter()
-            .map(|sub| match (&meant, *sub == e.to_string()) {
-                (Some(meant), true) => meant.clone(),
-                _ => sub.clone(),
-            });
-        let shown = shown.collect::<Vec<_>>().join(", ");
-        if let (Some(meant), Some(error)) = (meant, self.cx.errors.last_mut())
-            && error.code == Code::UnboundIndex
-            && error.primary == e.span
-        {
-            let help = format!("did you mean `{}[{shown}]`?", access.place);
-            error.fixes.push(Fix::replace(e.span, meant, &help));
+    /// Says of errors about an unbound index that reads axes by itself, that the indices which are
+    /// called like these axes are meant.
+    fn mend_positions(&mut self, since: usize, subs: &[ast::Sub], axes: &[Dim], access: &Access) {
+        for at in since..self.cx.errors.len() {
+            let error = &self.cx.errors[at];
+            let wrong = |sub: &ast::Sub| matches!(sub, ast::Sub::Expr(e) if e.span == error.primary);
+            let wrong = subs.iter().position(wrong);
+            let Some(wrong) = wrong.filter(|_| error.code == Code::UnboundIndex) else {
+                continue;
+            };
+            let mut shown = access.subs.clone();
+            let mut edits = Vec::new();
+            for (axis, sub) in subs.iter().enumerate() {
+                if let ast::Sub::Expr(e) = sub
+                    && access.subs[axis] == access.subs[wrong]
+                    && let Some(meant) = self.index_like(&axes[axis])
+                    && !shown.contains(&meant)
+                {
+                    shown[axis].clone_from(&meant);
+                    edits.push((e.span, meant));
+                }
+            }
+            if !shown.contains(&access.subs[wrong]) {
+                let help = format!("did you mean `{}[{}]`?", access.place, shown.join(", "));
+                self.cx.errors[at].fixes.push(Fix { help, edits });
+            }
         }
     }
 

@@ -81,9 +81,8 @@ impl Walk<'_, '_> {
         let edits = named.filter_map(|(span, id)| Some((*span, other(*id)?.to_string())));
         let edits: Vec<(Span, String)> = edits.collect();
         let (place, subs) = text;
-        let shown = subs
-            .iter()
-            .map(|sub| renamed(sub, &self.names[a.at()], &self.names[b.at()]));
+        let (a, b) = (&self.names[a.at()], &self.names[b.at()]);
+        let shown = subs.iter().map(|sub| renamed(sub, &[(a, b), (b, a)]));
         let shown = shown.collect::<Vec<_>>().join(", ");
         let help = format!("did you mean `{place}[{shown}]`?");
         Some(Fix { help, edits })
@@ -106,7 +105,7 @@ impl Walk<'_, '_> {
             strides(e, &mut sizes);
             let (_, last) = named.last()?;
             let size = self.indices[last.at()].extent.as_symbol()?.clone();
-            let ([(span, written)], true) = (&sizes[..], named.is_sorted_by_key(|(_, id)| *id))
+            let ([written], true) = (&sizes[..], named.is_sorted_by_key(|(_, id)| *id))
             else {
                 return None;
             };
@@ -115,23 +114,35 @@ impl Walk<'_, '_> {
             let last = &(extent - &at) - &Dim::from(1);
             let inside = *written != size && facts.nonneg(&at) && facts.nonneg(&last);
             let mut shown = text.1.to_vec();
-            shown[axis] = renamed(&shown[axis], written, &size);
+            shown[axis] = renamed(&shown[axis], &[(written, &size)]);
             let help = format!("did you mean `{}[{}]`?", text.0, shown.join(", "));
-            inside.then(|| Fix::replace(*span, &*size, &help))
+            let places = spans(e, written).into_iter();
+            let edits = places.map(|span| (span, size.to_string())).collect();
+            inside.then_some(Fix { help, edits })
         })
     }
 }
 
-/// Where dims stand as factors.
-fn strides(e: &Expr, out: &mut Vec<(Span, Arc<str>)>) {
+/// The dims that stand as factors.
+fn strides(e: &Expr, out: &mut Vec<Arc<str>>) {
     if let ExprKind::Call(ScalarFn::MUL, factors) = &e.kind {
         let dims = factors.iter().filter_map(|factor| match &factor.kind {
-            ExprKind::Dim(dim) => Some((factor.span, dim.as_symbol()?.clone())),
+            ExprKind::Dim(dim) => dim.as_symbol().cloned(),
             _ => None,
         });
         out.extend(dims);
     }
     e.children().into_iter().for_each(|e| strides(e, out));
+}
+
+/// Where a dim stands.
+fn spans(e: &Expr, name: &str) -> Vec<Span> {
+    match &e.kind {
+        ExprKind::Dim(dim) if dim.as_symbol().is_some_and(|dim| **dim == *name) => vec![e.span],
+        _ => (e.children().into_iter())
+            .flat_map(|e| spans(e, name))
+            .collect(),
+    }
 }
 
 /// Where indices stand.
@@ -142,8 +153,8 @@ fn indices(e: &Expr, out: &mut Vec<(Span, IndexId)>) {
     e.children().into_iter().for_each(|e| indices(e, out));
 }
 
-/// A text with two names in each other's place.
-fn renamed(text: &str, a: &str, b: &str) -> String {
+/// A text with the second name of each pair in place of the first.
+fn renamed(text: &str, names: &[(&str, &str)]) -> String {
     let is_name = |ch: char| ch.is_alphanumeric() || ch == '_';
     let mut out = String::new();
     let mut rest = text;
@@ -153,11 +164,8 @@ fn renamed(text: &str, a: &str, b: &str) -> String {
             false => first.len_utf8(),
         };
         let (word, after) = rest.split_at(end);
-        out += match word {
-            _ if word == a => b,
-            _ if word == b => a,
-            _ => word,
-        };
+        let other = names.iter().find(|(old, _)| *old == word);
+        out += other.map_or(word, |(_, new)| new);
         rest = after;
     }
     out
