@@ -162,7 +162,8 @@ impl StmtCx<'_, '_> {
     fn mend_positions(&mut self, since: usize, subs: &[ast::Sub], axes: &[Dim], access: &Access) {
         for at in since..self.cx.errors.len() {
             let error = &self.cx.errors[at];
-            let wrong = |sub: &ast::Sub| matches!(sub, ast::Sub::Expr(e) if e.span == error.primary);
+            let wrong =
+                |sub: &ast::Sub| matches!(sub, ast::Sub::Expr(e) if e.span == error.primary);
             let wrong = subs.iter().position(wrong);
             let Some(wrong) = wrong.filter(|_| error.code == Code::UnboundIndex) else {
                 continue;

@@ -105,8 +105,7 @@ impl Walk<'_, '_> {
             strides(e, &mut sizes);
             let (_, last) = named.last()?;
             let size = self.indices[last.at()].extent.as_symbol()?.clone();
-            let ([written], true) = (&sizes[..], named.is_sorted_by_key(|(_, id)| *id))
-            else {
+            let ([written], true) = (&sizes[..], named.is_sorted_by_key(|(_, id)| *id)) else {
                 return None;
             };
             let at = poly(e, &self.names)?;
