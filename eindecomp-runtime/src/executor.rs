@@ -283,8 +283,8 @@ impl Executor {
         // Devices that share memory load overlapping boxes of a weight to the same place: one by one.
         let loading = std::ptr::eq(schedule, &self.load);
         match loading {
-            true => run.work(0),
-            false => self.workers.on_each(|worker| run.work(worker)),
+            true => self.workers.alone(|scratch| run.work(0, scratch)),
+            false => (self.workers).on_each(|worker, scratch| run.work(worker, scratch)),
         }
         let wall = run.start.elapsed();
         let failed = run.queue.lock().error.take();
@@ -411,8 +411,7 @@ struct Run<'a> {
 
 impl Run<'_> {
     /// Takes work until none is left, or some task failed.
-    fn work(&self, worker: usize) {
-        let mut scratch = Scratch::default();
+    fn work(&self, worker: usize, scratch: &mut Scratch) {
         let mut ready = self.queue.lock();
         loop {
             if ready.unfinished == 0 || ready.error.is_some() {
@@ -429,7 +428,7 @@ impl Run<'_> {
             drop(ready);
             let begin = self.spans.as_ref().map(|_| self.start.elapsed());
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                self.step(step, piece as usize, &mut scratch)
+                self.step(step, piece as usize, scratch)
             }));
             let task = self.schedule.steps[step as usize].task.0 as usize;
             self.record(task, piece as usize, worker, begin);

@@ -1,10 +1,15 @@
 //! The pool of worker threads.
 
+use std::sync::Mutex;
+
+use crate::backend::cpu::Scratch;
 use crate::error::RunError;
 
 /// The worker threads that all devices of a process share.
 pub struct Workers {
     pool: Option<rayon::ThreadPool>,
+    /// What each keeps from run to run.
+    scratch: Vec<Mutex<Scratch>>,
 }
 
 impl Workers {
@@ -13,14 +18,19 @@ impl Workers {
     /// # Errors
     /// [`RunError::Pool`].
     pub fn new(threads: usize) -> Result<Workers, RunError> {
+        let scratch = (0..threads.max(1)).map(|_| Mutex::default()).collect();
         if threads <= 1 {
-            return Ok(Workers { pool: None });
+            return Ok(Workers {
+                pool: None,
+                scratch,
+            });
         }
         let builder = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .thread_name(|i| format!("eindecomp-{i}"));
         Ok(Workers {
             pool: Some(builder.build().map_err(RunError::Pool)?),
+            scratch,
         })
     }
 
@@ -31,10 +41,26 @@ impl Workers {
             .map_or(1, rayon::ThreadPool::current_num_threads)
     }
 
-    pub(super) fn on_each(&self, work: impl Fn(usize) + Sync) {
+    pub(super) fn on_each(&self, work: impl Fn(usize, &mut Scratch) + Sync) {
         match &self.pool {
-            None => work(0),
-            Some(pool) => drop(pool.broadcast(|ctx| work(ctx.index()))),
+            None => self.alone(|scratch| work(0, scratch)),
+            Some(pool) => drop(pool.broadcast(|ctx| {
+                let worker = ctx.index();
+                self.with_scratch(worker, |scratch| work(worker, scratch));
+            })),
+        }
+    }
+
+    /// On the calling thread.
+    pub(super) fn alone(&self, work: impl FnOnce(&mut Scratch)) {
+        self.with_scratch(0, work);
+    }
+
+    /// A worker's memory, or some of its own for a run while another one has that.
+    fn with_scratch(&self, worker: usize, work: impl FnOnce(&mut Scratch)) {
+        match self.scratch[worker].try_lock() {
+            Ok(mut scratch) => work(&mut scratch),
+            Err(_) => work(&mut Scratch::default()),
         }
     }
 }

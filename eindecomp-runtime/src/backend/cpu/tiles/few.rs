@@ -39,6 +39,9 @@ pub(in super::super) struct Strip<T> {
     pub(super) w: [*const T; STEPS],
     /// How many of these are meant.
     pub(super) steps: usize,
+    /// From each of these to what is read after it, if anything is: hardware does not look beyond the end
+    /// of a page.
+    pub(super) ahead: isize,
     pub(super) sums: *mut T,
 }
 
@@ -53,6 +56,10 @@ pub(super) unsafe fn columns<T: Copy, V: Lanes<T>>(s: &Strip<T>) {
         if s.steps == STEPS {
             let x: [V; STEPS] = std::array::from_fn(|q| V::splat(*s.x.add(q)));
             for j in (0..s.length).step_by(V::LANES) {
+                if s.ahead != 0 {
+                    s.w.iter()
+                        .for_each(|w| V::prefetch(w.wrapping_offset(s.ahead).wrapping_add(j)));
+                }
                 let mut sum = V::load(s.sums.add(j));
                 for (x, w) in x.iter().zip(&s.w) {
                     sum = x.mul_add(V::load(w.add(j)), sum);
@@ -123,20 +130,25 @@ pub(in super::super) unsafe fn multiply_few<T: Element>(
                 let columns = &w.columns[jc..w.columns.len().min(jc + COLUMNS)];
                 memory.sums.clear();
                 memory.sums.resize(rows * COLUMNS, T::ZERO);
-                let mut run =
-                    |from: usize, length: usize, p: usize, w: [*const T; STEPS], steps: usize| {
-                        for row in 0..rows {
-                            let strip = Strip {
-                                length,
-                                x: memory.rows[row * stride + p..].as_ptr(),
-                                w,
-                                steps,
-                                sums: memory.sums[row * COLUMNS + from..].as_mut_ptr(),
-                            };
-                            // SAFETY: sums and rows are padded to whole registers.
-                            unsafe { strips(&strip) };
-                        }
-                    };
+                let mut run = |from: usize,
+                               length: usize,
+                               p: usize,
+                               w: [*const T; STEPS],
+                               steps: usize,
+                               ahead: isize| {
+                    for row in 0..rows {
+                        let strip = Strip {
+                            length,
+                            x: memory.rows[row * stride + p..].as_ptr(),
+                            w,
+                            steps,
+                            ahead: if row == 0 { ahead } else { 0 },
+                            sums: memory.sums[row * COLUMNS + from..].as_mut_ptr(),
+                        };
+                        // SAFETY: sums and rows are padded to whole registers.
+                        unsafe { strips(&strip) };
+                    }
+                };
                 let dense = if are_neighbours(columns) {
                     columns.len() / lanes * lanes
                 } else {
@@ -149,7 +161,8 @@ pub(in super::super) unsafe fn multiply_few<T: Element>(
                         // SAFETY: the places are W's.
                         let from =
                             std::array::from_fn(|q| unsafe { w.start.offset(at(q) + columns[0]) });
-                        run(0, dense, p, from, steps);
+                        let ahead = w.rows.get(p + STEPS).map_or(0, |next| next - w.rows[p]);
+                        run(0, dense, p, from, steps, ahead);
                     }
                     for from in (dense..columns.len()).step_by(lanes) {
                         let part = &columns[from..columns.len().min(from + lanes)];
@@ -166,6 +179,7 @@ pub(in super::super) unsafe fn multiply_few<T: Element>(
                             p,
                             std::array::from_fn(|q| copy[q].as_ptr()),
                             steps,
+                            0,
                         );
                     }
                 }
@@ -196,6 +210,7 @@ pub(in super::super) unsafe fn multiply_few<T: Element>(
                             x: memory.rows[row * stride + p..].as_ptr(),
                             w,
                             steps: STEPS,
+                            ahead: 0,
                             sums: memory.sums[row * STEPS * lanes..].as_mut_ptr(),
                         };
                         // SAFETY: as above.

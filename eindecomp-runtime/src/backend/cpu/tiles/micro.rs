@@ -260,7 +260,10 @@ where
         if !t.first {
             for i in 0..ROWS {
                 for j in 0..WIDTH {
-                    V::prefetch(t.c.offset(i as isize * t.stride).add(j * V::LANES));
+                    V::prefetch(
+                        t.c.wrapping_offset(i as isize * t.stride)
+                            .wrapping_add(j * V::LANES),
+                    );
                 }
             }
         }

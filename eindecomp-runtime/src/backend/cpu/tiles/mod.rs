@@ -85,8 +85,8 @@ pub(super) unsafe fn multiply<T: Element>(
     let sum = ring.plus == Plus::Sum;
     let micro = T::micro(set, ring.times, ring.plus, true);
     let careful = T::micro(set, ring.times, ring.plus, false);
-    let block_rows = ROWS.next_multiple_of(micro.rows);
-    let block_columns = COLUMNS.next_multiple_of(micro.columns);
+    let block_rows = even(m, ROWS, micro.rows);
+    let block_columns = even(n, COLUMNS, micro.columns);
     for jc in (0..n).step_by(block_columns) {
         let columns = jc..n.min(jc + block_columns);
         for pc in (0..k).step_by(DEPTH) {
@@ -136,6 +136,12 @@ pub(super) unsafe fn multiply<T: Element>(
     }
 }
 
+/// The length of blocks of about `most`, multiples of `of`, that are as even as can be.
+fn even(length: usize, most: usize, of: usize) -> usize {
+    let blocks = length.div_ceil(most.next_multiple_of(of)).max(1);
+    length.div_ceil(blocks).next_multiple_of(of).max(of)
+}
+
 /// C ← log Σ exp(A ⊗ B), relative to the largest term of each sum, in two passes over the depth. Where
 /// that is no number, it is the result.
 ///
@@ -157,8 +163,8 @@ pub(super) unsafe fn log_sum_exp<T: Element>(
     unsafe { multiply(set, largest, a, b, c, true, panels) };
     let micro = T::micro(set, times, Plus::Max, true);
     let add: Exponentials<T> = T::exponentials(set, times);
-    let block_rows = ROWS.next_multiple_of(micro.rows);
-    let block_columns = COLUMNS.next_multiple_of(micro.columns);
+    let block_rows = even(a.rows.len(), ROWS, micro.rows);
+    let block_columns = even(b.columns.len(), COLUMNS, micro.columns);
     for ic in (0..c.rows.len()).step_by(block_rows) {
         for jc in (0..c.columns.len()).step_by(block_columns) {
             let rows = &c.rows[ic..c.rows.len().min(ic + block_rows)];

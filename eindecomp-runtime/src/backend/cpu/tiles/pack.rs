@@ -7,6 +7,12 @@ use super::{aligned, are_neighbours};
 /// Panels that are filled at once from lanes that lie together: their rows, a panel's size apart, share a
 /// set of the first-level cache.
 const PANELS: usize = 8;
+/// Depths whose elements are fetched ahead, since hardware follows no lane or depth over the end of a page.
+const AHEAD: usize = 8;
+/// Elements of a lane that are fetched ahead.
+const AHEAD_ALONG: usize = 64;
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
 /// Lanes of the widest register.
 const WIDEST: usize = 16;
 
@@ -58,26 +64,44 @@ pub(super) unsafe fn pack<'p, T: Element>(
 pub(super) unsafe fn panels<T: Element, V: Lanes<T>>(p: &Packing<T>) {
     let panel = p.width * p.depth.len();
     let together = are_neighbours(p.depth);
-    // SAFETY: the caller's, in all that follows.
-    unsafe {
-        for (n, lanes) in p.lanes.chunks(PANELS * p.width).enumerate() {
+    for (n, lanes) in p.lanes.chunks(PANELS * p.width).enumerate() {
+        // SAFETY: the caller's, in all that follows.
+        unsafe {
             let to = p.to.add(n * PANELS * panel);
             if are_neighbours(lanes) {
-                let from = p.start.offset(lanes[0]);
-                for (d, &depth) in p.depth.iter().enumerate() {
-                    let last = d + 1 == p.depth.len();
-                    let (from, to) = (from.offset(depth), to.add(d * p.width));
-                    rows::<T, V>(from, lanes.len(), p.width, panel, last, to);
-                }
+                straight::<T, V>(p, lanes, to);
                 continue;
             }
+            let mut rest = &p.lanes[n * PANELS * p.width..];
             for (n, lanes) in lanes.chunks(p.width).enumerate() {
                 let to = to.add(n * panel);
-                match together {
-                    true => turned::<T, V>(p, lanes, to),
-                    false => one_by_one(p, lanes, 0, to),
+                rest = &rest[lanes.len()..];
+                match () {
+                    () if are_neighbours(lanes) => straight::<T, V>(p, lanes, to),
+                    () if together => turned::<T, V>(p, lanes, rest, to),
+                    () => one_by_one(p, lanes, 0, to),
                 }
             }
+        }
+    }
+}
+
+/// Panels of lanes that are neighbours.
+#[inline(always)]
+unsafe fn straight<T: Element, V: Lanes<T>>(p: &Packing<T>, lanes: &[isize], to: *mut T) {
+    let panel = p.width * p.depth.len();
+    for (d, &depth) in p.depth.iter().enumerate() {
+        let last = d + 1 == p.depth.len();
+        // SAFETY: the caller's; what is fetched need not be there.
+        unsafe {
+            let from = p.start.offset(lanes[0]);
+            if let Some(&ahead) = p.depth.get(d + AHEAD) {
+                for line in (0..lanes.len()).step_by(LINE / size_of::<T>()) {
+                    V::prefetch(from.wrapping_offset(ahead).wrapping_add(line));
+                }
+            }
+            let (from, to) = (from.offset(depth), to.add(d * p.width));
+            rows::<T, V>(from, lanes.len(), p.width, panel, last, to);
         }
     }
 }
@@ -123,8 +147,14 @@ unsafe fn rows<T: Element, V: Lanes<T>>(
 ///
 /// A register may be wider than what is left of a row of the panel: then it is stored before what
 /// follows, and what lies after the last row is written by whoever fills the next panel, or spare.
+/// `next`: the lanes of the panels that follow.
 #[inline(always)]
-unsafe fn turned<T: Element, V: Lanes<T>>(p: &Packing<T>, lanes: &[isize], to: *mut T) {
+unsafe fn turned<T: Element, V: Lanes<T>>(
+    p: &Packing<T>,
+    lanes: &[isize],
+    next: &[isize],
+    to: *mut T,
+) {
     let zeros = [T::ZERO; WIDEST];
     let whole = p.depth.len() / V::LANES * V::LANES;
     // SAFETY: the caller's.
@@ -133,6 +163,13 @@ unsafe fn turned<T: Element, V: Lanes<T>>(p: &Packing<T>, lanes: &[isize], to: *
             for group in (0..p.width).step_by(V::LANES).rev() {
                 let mut square = [V::splat(T::ZERO); WIDEST];
                 for (i, row) in square[..V::LANES].iter_mut().enumerate() {
+                    let (soon, at) = match d + AHEAD_ALONG < whole {
+                        true => (lanes, d + AHEAD_ALONG),
+                        false => (next, (d + AHEAD_ALONG).saturating_sub(whole).min(whole - 1)),
+                    };
+                    if let Some(lane) = soon.get(group + i) {
+                        V::prefetch(p.start.wrapping_offset(lane + p.depth[at]));
+                    }
                     *row = V::load(match lanes.get(group + i).filter(|_| group + i < p.width) {
                         Some(&lane) => p.start.offset(lane + p.depth[d]),
                         None => zeros.as_ptr(),
