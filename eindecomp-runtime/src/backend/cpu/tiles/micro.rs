@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::LazyLock;
 
+use super::Power;
 use super::few::{self, Along, Strip, Strips};
 use super::lanes::{Exponential, Lanes, Portable};
 #[cfg(target_arch = "x86_64")]
 use super::lanes::{F32x8, F32x16, F64x4, F64x8};
 use super::pack::{self, Pack, Packing};
+use crate::backend::cpu::math;
 use crate::backend::cpu::reduce::Real;
 use crate::backend::cpu::simd::{Loop, vectorised};
 
@@ -76,9 +78,12 @@ pub(in super::super) struct Micro<T> {
 }
 
 /// Floats that have micro-kernels.
-pub(in super::super) trait Element: bytemuck::Pod + Default + PartialOrd {
+pub(in super::super) trait Element:
+    bytemuck::Pod + Default + PartialOrd + From<f32>
+{
     const ZERO: Self;
     fn is_finite(self) -> bool;
+    fn is_nan(self) -> bool;
     /// The micro-kernel of an instruction set, which this machine has. `finite`: no operand has an
     /// infinity or NaN.
     fn micro(set: Set, times: Times, plus: Plus, finite: bool) -> Micro<Self>;
@@ -93,6 +98,10 @@ pub(in super::super) trait Element: bytemuck::Pod + Default + PartialOrd {
     fn combine(plus: Plus, a: Self, b: Self) -> Self;
     /// The sum, in a tree of halves.
     fn total(lanes: &mut [Self]) -> Self;
+    /// Each element of panels becomes its power.
+    fn raise(panels: &mut [Self], width: usize, power: Power<Self>);
+    /// The largest of what `into` has and the elements, or their negatives, of each lane of panels.
+    fn largest(panels: &[Self], width: usize, negated: bool, into: &mut [Self]);
     /// Each sum becomes its logarithm plus the number of `base` beside it.
     fn logarithms(base: &[Self], sums: &mut [Self]);
 }
@@ -334,6 +343,59 @@ impl<T: Real> Loop for Logarithms<'_, T> {
     }
 }
 
+/// Powers in place.
+struct Raise<'a, T> {
+    panels: &'a mut [T],
+    width: usize,
+    power: Power<'a, T>,
+}
+
+impl<T: Real> Loop for Raise<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let Power {
+            relative_to,
+            negated,
+        } = self.power;
+        let panel = self.panels.len() / relative_to.len().div_ceil(self.width).max(1);
+        let panels = self.panels.chunks_mut(panel.max(1));
+        for (panel, m) in panels.zip(relative_to.chunks(self.width)) {
+            for row in panel.chunks_mut(self.width) {
+                for (x, &m) in row.iter_mut().zip(m) {
+                    let of = if negated { T::default().sub(*x) } else { *x };
+                    *x = of.sub(m).exp::<FMA>();
+                }
+            }
+        }
+    }
+}
+
+/// Extremes by lane.
+struct Largest<'a, T> {
+    panels: &'a [T],
+    width: usize,
+    negated: bool,
+    into: &'a mut [T],
+}
+
+impl<T: Real> Loop for Largest<'_, T> {
+    type Output = ();
+    #[inline(always)]
+    fn run<const FMA: bool>(self) {
+        let panel = self.panels.len() / self.into.len().div_ceil(self.width).max(1);
+        let panels = self.panels.chunks(panel.max(1));
+        for (panel, into) in panels.zip(self.into.chunks_mut(self.width)) {
+            for row in panel.chunks(self.width) {
+                for (largest, &x) in into.iter_mut().zip(row) {
+                    let x = if self.negated { T::default().sub(x) } else { x };
+                    *largest = math::max(*largest, x);
+                }
+            }
+        }
+    }
+}
+
 macro_rules! element {
     ($t:ident, $avx512:ident, $avx2:ident) => {
         impl Element for $t {
@@ -341,6 +403,10 @@ macro_rules! element {
 
             fn is_finite(self) -> bool {
                 $t::is_finite(self)
+            }
+
+            fn is_nan(self) -> bool {
+                $t::is_nan(self)
             }
 
             fn micro(set: Set, times: Times, plus: Plus, finite: bool) -> Micro<$t> {
@@ -509,6 +575,23 @@ macro_rules! element {
 
             fn logarithms(base: &[$t], sums: &mut [$t]) {
                 vectorised(Logarithms { base, sums });
+            }
+
+            fn raise(panels: &mut [$t], width: usize, power: Power<$t>) {
+                vectorised(Raise {
+                    panels,
+                    width,
+                    power,
+                });
+            }
+
+            fn largest(panels: &[$t], width: usize, negated: bool, into: &mut [$t]) {
+                vectorised(Largest {
+                    panels,
+                    width,
+                    negated,
+                    into,
+                });
             }
 
             fn combine(plus: Plus, a: $t, b: $t) -> $t {

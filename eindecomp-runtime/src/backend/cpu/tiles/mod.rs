@@ -14,15 +14,19 @@
 
 mod few;
 mod lanes;
+mod log_sum_exp;
 mod micro;
 mod pack;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 pub(super) use few::{Along, multiply_few};
+pub(super) use log_sum_exp::log_sum_exp;
 pub(super) use micro::{Element, Plus, Set, Times};
 
-use micro::{Exponentials, Micro, Tile};
+use micro::{Micro, Tile};
 use pack::pack;
 
 /// Depth of a block: a panel of B stays in the first-level cache.
@@ -64,6 +68,8 @@ pub(super) struct Panels<T> {
     /// Tiles of sums, and of what they are relative to.
     sums: Vec<T>,
     base: Vec<T>,
+    /// By row of the left operand and by column of the right one.
+    extremes: [Vec<T>; 2],
     few: few::Sums<T>,
 }
 
@@ -79,6 +85,32 @@ pub(super) unsafe fn multiply<T: Element>(
     b: &Matrix<*const T>,
     c: &Matrix<*mut T>,
     first: bool,
+    panels: &mut Panels<T>,
+) {
+    // SAFETY: the caller's.
+    unsafe { multiply_as(set, ring, a, b, c, first, None, panels) }
+}
+
+/// What elements are before they are multiplied: e^(x − m), or e^(m − x), for a number m of each lane.
+#[derive(Clone, Copy)]
+pub(super) struct Power<'a, T> {
+    relative_to: &'a [T],
+    negated: bool,
+}
+
+/// [`multiply`], of A and B or of powers by row of A and by column of B.
+///
+/// # Safety
+/// As of [`multiply`].
+#[expect(clippy::too_many_arguments, reason = "the operands of a product")]
+unsafe fn multiply_as<T: Element>(
+    set: Set,
+    ring: Ring,
+    a: &Matrix<*const T>,
+    b: &Matrix<*const T>,
+    c: &Matrix<*mut T>,
+    first: bool,
+    powers: Option<[Power<T>; 2]>,
     panels: &mut Panels<T>,
 ) {
     let (m, n, k) = (a.rows.len(), b.columns.len(), a.columns.len());
@@ -102,6 +134,9 @@ pub(super) unsafe fn multiply<T: Element>(
                     &mut panels.b,
                 )
             };
+            if let Some([_, power]) = powers {
+                T::raise(right, micro.columns, power.part(columns.clone()));
+            }
             let b_finite = sum || right.iter().all(|x| x.is_finite());
             for ic in (0..m).step_by(block_rows) {
                 let rows = ic..m.min(ic + block_rows);
@@ -115,6 +150,9 @@ pub(super) unsafe fn multiply<T: Element>(
                         &mut panels.a,
                     )
                 };
+                if let Some([power, _]) = powers {
+                    T::raise(left, micro.rows, power.part(rows.clone()));
+                }
                 let finite = b_finite && (sum || left.iter().all(|x| x.is_finite()));
                 let block = Block {
                     micro: if finite { &micro } else { &careful },
@@ -136,124 +174,19 @@ pub(super) unsafe fn multiply<T: Element>(
     }
 }
 
+impl<T> Power<'_, T> {
+    fn part(self, lanes: Range<usize>) -> Self {
+        Power {
+            relative_to: &self.relative_to[lanes],
+            ..self
+        }
+    }
+}
+
 /// The length of blocks of about `most`, multiples of `of`, that are as even as can be.
 fn even(length: usize, most: usize, of: usize) -> usize {
     let blocks = length.div_ceil(most.next_multiple_of(of)).max(1);
     length.div_ceil(blocks).next_multiple_of(of).max(of)
-}
-
-/// C ← log Σ exp(A ⊗ B), relative to the largest term of each sum, in two passes over the depth. Where
-/// that is no number, it is the result.
-///
-/// # Safety
-/// As of [`multiply`].
-pub(super) unsafe fn log_sum_exp<T: Element>(
-    set: Set,
-    times: Times,
-    a: &Matrix<*const T>,
-    b: &Matrix<*const T>,
-    c: &Matrix<*mut T>,
-    panels: &mut Panels<T>,
-) {
-    let largest = Ring {
-        times,
-        plus: Plus::Max,
-    };
-    // SAFETY: the caller's.
-    unsafe { multiply(set, largest, a, b, c, true, panels) };
-    let micro = T::micro(set, times, Plus::Max, true);
-    let add: Exponentials<T> = T::exponentials(set, times);
-    let block_rows = even(a.rows.len(), ROWS, micro.rows);
-    let block_columns = even(b.columns.len(), COLUMNS, micro.columns);
-    for ic in (0..c.rows.len()).step_by(block_rows) {
-        for jc in (0..c.columns.len()).step_by(block_columns) {
-            let rows = &c.rows[ic..c.rows.len().min(ic + block_rows)];
-            let columns = &c.columns[jc..c.columns.len().min(jc + block_columns)];
-            let Panels {
-                a: left,
-                b: right,
-                sums,
-                base,
-                ..
-            } = panels;
-            // Every element of the block: its place in the tiles, and in C.
-            let size = micro.rows * micro.columns;
-            let grid = columns.len().div_ceil(micro.columns);
-            let places = || {
-                rows.iter().enumerate().flat_map(move |(i, row)| {
-                    columns.iter().enumerate().map(move |(j, column)| {
-                        let tile = i / micro.rows * grid + j / micro.columns;
-                        let inside = i % micro.rows * micro.columns + j % micro.columns;
-                        (tile * size + inside, row + column)
-                    })
-                })
-            };
-            let tiles = rows.len().div_ceil(micro.rows) * grid;
-            base.clear();
-            base.resize(tiles * size, T::ZERO);
-            sums.clear();
-            sums.resize(tiles * size, T::ZERO);
-            for (at, place) in places() {
-                // SAFETY: a place of C, as below.
-                let x = unsafe { *c.start.offset(place) };
-                base[at] = if x.is_finite() { x } else { T::ZERO };
-            }
-            for pc in (0..a.columns.len()).step_by(DEPTH) {
-                let depth = pc..a.columns.len().min(pc + DEPTH);
-                let (a_rows, b_columns) = (
-                    &a.rows[ic..ic + rows.len()],
-                    &b.columns[jc..jc + columns.len()],
-                );
-                // SAFETY: the places are the operands'.
-                let (left, right) = unsafe {
-                    (
-                        pack(
-                            set,
-                            a.start,
-                            a_rows,
-                            &a.columns[depth.clone()],
-                            micro.rows,
-                            left,
-                        ),
-                        pack(
-                            set,
-                            b.start,
-                            b_columns,
-                            &b.rows[depth.clone()],
-                            micro.columns,
-                            right,
-                        ),
-                    )
-                };
-                let left = left.chunks(depth.len() * micro.rows);
-                let pairs = left.flat_map(|l| {
-                    let right = right.chunks(depth.len() * micro.columns);
-                    right.map(move |r| (l, r))
-                });
-                let tiles = sums.chunks_mut(size).zip(base.chunks(size));
-                for ((sums, base), (left, right)) in tiles.zip(pairs) {
-                    let tile = Tile {
-                        depth: depth.len(),
-                        a: left.as_ptr(),
-                        b: right.as_ptr(),
-                        c: sums.as_mut_ptr(),
-                        stride: micro.columns as isize,
-                        first: false,
-                    };
-                    // SAFETY: panels and tiles are full.
-                    unsafe { add(&tile, base.as_ptr()) };
-                }
-            }
-            T::logarithms(base, sums);
-            for (at, place) in places() {
-                // SAFETY: as above.
-                let to = unsafe { &mut *c.start.offset(place) };
-                if to.is_finite() {
-                    *to = sums[at];
-                }
-            }
-        }
-    }
 }
 
 /// Packed blocks of A and B.

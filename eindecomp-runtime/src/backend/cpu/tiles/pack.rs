@@ -44,7 +44,7 @@ pub(super) unsafe fn pack<'p, T: Element>(
     depth: &[isize],
     width: usize,
     into: &'p mut Vec<T>,
-) -> &'p [T] {
+) -> &'p mut [T] {
     let size = lanes.len().next_multiple_of(width) * depth.len();
     let into = aligned(into, size + WIDEST);
     let packing = Packing {
@@ -56,7 +56,7 @@ pub(super) unsafe fn pack<'p, T: Element>(
     };
     // SAFETY: the caller's; there is room for the panels and what is spare.
     unsafe { T::pack(set)(&packing) };
-    &into[..size]
+    &mut into[..size]
 }
 
 /// [`Pack`] in registers of type `V`.
