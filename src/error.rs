@@ -98,6 +98,13 @@ pub enum Error {
     /// Settings of a session that contradict each other or the build.
     #[error(transparent)]
     Session(#[from] crate::SessionError),
+    /// What the ranks of a job cannot do together.
+    #[error(transparent)]
+    Job(#[from] crate::JobError),
+    /// MPI that could not be started.
+    #[cfg(feature = "mpi")]
+    #[error(transparent)]
+    Mpi(#[from] eindecomp_runtime::transport::MpiError),
     /// Figures of this machine that cannot be had.
     #[error("figures of this machine: {0}")]
     Machine(#[from] crate::machine::MachineError),

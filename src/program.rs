@@ -11,6 +11,7 @@ use eindecomp_core::pass::Passed;
 use eindecomp_core::plan::Plan;
 use eindecomp_core::task::TaskGraph;
 use eindecomp_core::task::verify::verify;
+use eindecomp_runtime::transport::agree::Action;
 use eindecomp_runtime::{Executor, Tensor, Trace, Traffic};
 
 use crate::cache::PlanOrigin;
@@ -55,6 +56,7 @@ impl Binding {
         fixed: &BTreeSet<Arc<str>>,
     ) -> Result<Binding, Error> {
         let start = Instant::now();
+        shared.compiles(graph, dims)?;
         let (bound, passed) = bind(graph, dims, &shared.passes)?;
         let bound = Arc::new(bound);
         let planned_at = shared.plan_at(graph, &bound, dims, fixed)?;
@@ -63,11 +65,12 @@ impl Binding {
         let tasks = planned_at.tasks;
         verify(&bound, &plan, &tasks)?;
         let tasks = Arc::new(tasks);
-        let executor = Executor::new(
+        let executor = Executor::across(
             bound.clone(),
             tasks.clone(),
             shared.workers.clone(),
             shared.memory,
+            shared.ranks(),
         )?;
         let report = CompileReport {
             origin: planned_at.origin,
@@ -137,7 +140,9 @@ impl Program {
     /// the dims compiled for.
     pub fn load(&mut self, weights: BTreeMap<String, Tensor>) -> Result<(), Error> {
         let stored = |role| role == Role::Weight;
-        solve::dims(&self.graph, &weights, stored, &self.dims, |_| true)?;
+        let solved = solve::dims(&self.graph, &weights, stored, &self.dims, |_| true);
+        self.begin(Action::Load, &solved);
+        solved?;
         self.loaded = self.bindings[0].executor.load(&weights)?;
         let states = self.states_elsewhere();
         // The others hold the weights before.
@@ -146,8 +151,10 @@ impl Program {
         self.take_states(states)
     }
 
-    /// The states as they are after the last run, by input name; at first they are zeros.
+    /// The states as they are after the last run, by input name; at first they are zeros. All ranks of
+    /// a job ask for them at once.
     pub fn state(&self) -> BTreeMap<String, Tensor> {
+        self.begin(Action::State, &Ok(BTreeMap::new()));
         let holder = self.holder().unwrap_or(0);
         self.bindings[holder].executor.states()
     }
@@ -249,9 +256,17 @@ impl Program {
     fn prepare(&mut self, inputs: &BTreeMap<String, Tensor>) -> Result<&mut Executor, Error> {
         let given = |role| role == Role::Data;
         let stays = |symbol: &str| self.weight_dims.contains(symbol);
-        let solved = solve::dims(&self.graph, inputs, given, &self.dims, stays)?;
-        self.bind(solved)?;
+        let solved = solve::dims(&self.graph, inputs, given, &self.dims, stays);
+        self.begin(Action::Run, &solved);
+        self.bind(solved?)?;
         Ok(&mut self.bindings[0].executor)
+    }
+
+    /// Tells the job what this rank is about to do, at which dims.
+    fn begin(&self, action: Action, at: &Result<BTreeMap<Arc<str>, i64>, Error>) {
+        if let Some(job) = &self.shared.job {
+            job.begin(action, &at.as_ref().map_err(ToString::to_string));
+        }
     }
 
     /// Puts the binding of `dims` in front, with the states.

@@ -15,11 +15,12 @@ use eindecomp_core::plan::verify::verify;
 use eindecomp_core::plan::{Algorithm, Cluster, Objective, Plan, PlanOptions, Residency};
 use eindecomp_core::task::TaskGraph;
 use eindecomp_core::task::lower::lower;
-use eindecomp_runtime::{MemoryMode, Workers};
+use eindecomp_runtime::{MemoryMode, Ranks, Results, Workers};
 
 use crate::Error;
 use crate::bucket::{Buckets, Policy};
 use crate::cache::{CacheMode, EmbeddedPlans, Found, PlanCache, PlanOrigin, Task, UnknownMode};
+use crate::job::{Devices, Job, Kind};
 use crate::machine;
 use crate::model::{Dims, Model, ModelGraph};
 use crate::planner::PLANNER;
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     buckets: Policy,
     pub(crate) workers: Arc<Workers>,
     pub(crate) memory: MemoryMode,
+    pub(crate) job: Option<Job>,
+    results: Results,
 }
 
 /// The graph at some dims, after passes: what is planned. With it, what the passes did.
@@ -107,7 +110,44 @@ impl Shared {
             limit: self.limit,
             shown: true,
         };
-        self.cache.get(task, PLANNER)
+        let find = || self.cache.get(task, PLANNER);
+        match &self.job {
+            Some(job) => job.plan(task, find),
+            None => find(),
+        }
+    }
+
+    /// Do all ranks of the job compile the same?
+    ///
+    /// # Errors
+    /// [`JobError::Differs`](crate::JobError::Differs).
+    pub(crate) fn compiles(
+        &self,
+        graph: &EinGraph,
+        dims: &BTreeMap<Arc<str>, i64>,
+    ) -> Result<(), Error> {
+        let Some(job) = &self.job else { return Ok(()) };
+        let settings = (
+            &self.cluster,
+            &self.options,
+            self.limit,
+            self.memory,
+            self.results,
+        );
+        let version = env!("CARGO_PKG_VERSION");
+        let what = format!(
+            "{version} {settings:?} {:?} {dims:?}\n{graph}",
+            self.buckets
+        );
+        job.compiles(&what)
+    }
+
+    /// The processes whose devices a program runs on.
+    pub(crate) fn ranks(&self) -> Ranks {
+        match &self.job {
+            Some(job) => Ranks::new(job.transport.clone(), self.results),
+            None => Ranks::alone(),
+        }
     }
 }
 
@@ -133,13 +173,7 @@ pub struct SessionBuilder {
     buckets: Policy,
     workers: Option<usize>,
     memory: MemoryMode,
-}
-
-#[derive(Clone, Debug)]
-enum Devices {
-    Given(Box<Cluster>),
-    /// So many on this machine.
-    Here(u32),
+    results: Results,
 }
 
 /// Settings of a session that contradict each other or the build.
@@ -164,16 +198,16 @@ pub enum SessionError {
 }
 
 impl SessionBuilder {
-    /// The devices. Default: one.
-    pub fn cluster(mut self, cluster: Cluster) -> Self {
-        self.cluster = Devices::Given(Box::new(cluster));
+    /// The devices: a [`Cluster`] in this process, or a [`Job`] of several. Default: one.
+    pub fn cluster(mut self, devices: impl Into<Devices>) -> Self {
+        self.cluster = devices.into();
         self
     }
 
     /// So many devices of this machine, at least 1, with the figures that were measured of it and
     /// are kept in the folder of plans ([`machine::calibrate`]).
     pub fn this_machine(mut self, devices: u32) -> Self {
-        self.cluster = Devices::Here(devices);
+        self.cluster = Devices(Kind::Here(devices));
         self
     }
 
@@ -222,7 +256,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Worker threads that all devices share. Default: the cores of this machine.
+    /// Worker threads that all devices of this process share. Default: the cores of this machine, or a
+    /// rank's share of them.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
@@ -231,6 +266,12 @@ impl SessionBuilder {
     /// How devices of this machine hold their buffers. Default: shared.
     pub fn memory(mut self, memory: MemoryMode) -> Self {
         self.memory = memory;
+        self
+    }
+
+    /// Which ranks of a job are given the results of runs. Default: all of them.
+    pub fn results(mut self, results: Results) -> Self {
+        self.results = results;
         self
     }
 
@@ -287,9 +328,10 @@ impl SessionBuilder {
         if cache.mode == CacheMode::Record && cache.folder.is_none() {
             return Err(SessionError::NoFolder.into());
         }
-        let cluster = match self.cluster {
-            Devices::Given(cluster) => *cluster,
-            Devices::Here(devices) => machine::cluster(cache.folder.as_deref(), devices)?,
+        let (cluster, job) = match self.cluster.0 {
+            Kind::Given(cluster) => (*cluster, None),
+            Kind::Here(devices) => (machine::cluster(cache.folder.as_deref(), devices)?, None),
+            Kind::Job(job) => (job.cluster.clone(), Some(*job)),
         };
         cluster.verify().map_err(SessionError::Cluster)?;
         let passes = match &self.last_pass {
@@ -298,13 +340,15 @@ impl SessionBuilder {
                 .map_err(SessionError::Pass)?,
             None => Pipeline::default(),
         };
-        let threads = self.workers.unwrap_or_else(machine::cores);
+        let share = job.as_ref().and_then(|job| job.workers);
+        let threads = self.workers.or(share).unwrap_or_else(machine::cores);
         let workers = Arc::new(Workers::new(threads)?);
         let SessionBuilder {
             options,
             limit,
             buckets,
             memory,
+            results,
             ..
         } = self;
         Ok(Session {
@@ -317,6 +361,8 @@ impl SessionBuilder {
                 buckets,
                 workers,
                 memory,
+                job,
+                results,
             }),
         })
     }
@@ -349,7 +395,7 @@ impl Session {
     pub fn builder() -> SessionBuilder {
         SessionBuilder {
             last_pass: None,
-            cluster: Devices::Given(Box::new(Cluster::cpus(1))),
+            cluster: Cluster::cpus(1).into(),
             options: PlanOptions::default(),
             limit: None,
             folder: None,
@@ -358,7 +404,13 @@ impl Session {
             buckets: Policy::default(),
             workers: None,
             memory: MemoryMode::default(),
+            results: Results::default(),
         }
+    }
+
+    /// The job that this process is a rank of, if it is one.
+    pub fn job(&self) -> Option<&Job> {
+        self.shared.job.as_ref()
     }
 
     /// Compiles a block at `dims`: plans it, or loads the plan from the cache.

@@ -113,7 +113,8 @@ impl Executor {
         let schedule =
             |list: &[Task]| Schedule::new(&tasks, list, &kernels, workers.count(), mode, &ranks);
         Ok(Executor {
-            storage: Storage::new(&graph, &tasks, mode, &|device| ranks.owns(&tasks, device))?,
+            storage: Storage::new(&graph, &tasks, mode, &|device| ranks.owns(&tasks, device))
+                .map_err(|error| ranks.lost("memory of the devices", error))?,
             mode,
             planned: Planned::of(&tasks, &ranks),
             load: schedule(&tasks.load)?,

@@ -44,6 +44,8 @@ pub enum PlanOrigin {
     Embedded,
     /// It was read from the folder.
     Disk,
+    /// Rank 0 of the job had it or made it.
+    Rank0,
 }
 
 impl std::fmt::Display for PlanOrigin {
@@ -53,6 +55,7 @@ impl std::fmt::Display for PlanOrigin {
             PlanOrigin::Memory => "from memory",
             PlanOrigin::Embedded => "from the binary",
             PlanOrigin::Disk => "from the plan cache",
+            PlanOrigin::Rank0 => "from rank 0",
         })
     }
 }

@@ -110,31 +110,32 @@ impl Runtime {
             session: session(devices, memory)?,
         })
     }
+}
 
-    fn outputs(
-        &self,
-        session: &Session,
-        graph: EinGraph,
-        program: &Program,
-    ) -> Result<Vec<Output>, eindecomp::Error> {
-        let mut compiled = session.compile_graph(graph, BTreeMap::new())?;
-        let tensors = program.inputs.iter();
-        let tensors: BTreeMap<String, Tensor> = tensors
-            .map(|(name, t)| (name.to_string(), to_runtime(t)))
-            .collect();
-        let mut results = match self.role {
-            Role::Data => compiled.run(&tensors)?,
-            _ => {
-                compiled.load(tensors)?;
-                compiled.run(&BTreeMap::new())?
-            }
-        };
-        let outputs = compiled.graph().outputs().iter();
-        Ok(outputs
-            .filter_map(|o| results.remove(&*o.name))
-            .map(numbers)
-            .collect())
-    }
+/// What a session makes of a program's inputs, given as `role`.
+pub fn outputs(
+    session: &Session,
+    role: Role,
+    graph: EinGraph,
+    program: &Program,
+) -> Result<Vec<Output>, eindecomp::Error> {
+    let mut compiled = session.compile_graph(graph, BTreeMap::new())?;
+    let tensors = program.inputs.iter();
+    let tensors: BTreeMap<String, Tensor> = tensors
+        .map(|(name, t)| (name.to_string(), to_runtime(t)))
+        .collect();
+    let mut results = match role {
+        Role::Data => compiled.run(&tensors)?,
+        _ => {
+            compiled.load(tensors)?;
+            compiled.run(&BTreeMap::new())?
+        }
+    };
+    let outputs = compiled.graph().outputs().iter();
+    Ok(outputs
+        .filter_map(|o| results.remove(&*o.name))
+        .map(numbers)
+        .collect())
 }
 
 /// Moves f64 elements, of which a case may have many.
@@ -166,8 +167,7 @@ impl Runner for Runtime {
 
     fn run(&self, program: &Program) -> Result<Vec<Output>, String> {
         let graph = rebuilt(&program.graph, self.role, &Parts::new())?;
-        self.outputs(&self.session, graph, program)
-            .map_err(|e| e.to_string())
+        outputs(&self.session, self.role, graph, program).map_err(|e| e.to_string())
     }
 
     /// On this runner's devices, or on more if that many blocks need them.
@@ -181,7 +181,7 @@ impl Runner for Runtime {
             let blocks = graph.nodes().iter().map(|n| blocks(&n.pins));
             let devices = blocks.max().unwrap_or(1).max(self.devices);
             session(devices, self.memory)
-                .and_then(|session| self.outputs(&session, graph, program))
+                .and_then(|session| outputs(&session, self.role, graph, program))
                 .map_err(|e| e.to_string())
         };
         Some(run())
@@ -198,7 +198,7 @@ fn blocks(pins: &[Pin]) -> u32 {
 
 /// The same statements over inputs of another role, with labels pinned to numbers of blocks: no
 /// more than their elements.
-fn rebuilt(graph: &BoundGraph, role: Role, parts: &Parts) -> Result<EinGraph, String> {
+pub fn rebuilt(graph: &BoundGraph, role: Role, parts: &Parts) -> Result<EinGraph, String> {
     let mut new = GraphBuilder::like(graph.graph());
     for (id, node) in graph.ids() {
         let name = node.name.clone();

@@ -24,7 +24,7 @@ pub struct Threads {
 
 impl Threads {
     /// The ends of `ranks` ranks.
-    pub fn new(ranks: u32) -> Vec<Arc<dyn Transport>> {
+    pub fn ends(ranks: u32) -> Vec<Arc<dyn Transport>> {
         let post = Arc::new(Mutex::new(Post::default()));
         let end = |rank| -> Arc<dyn Transport> {
             let post = post.clone();
@@ -83,7 +83,7 @@ impl Transport for Threads {
 /// What each rank says, of which each is a thread.
 pub fn on_ranks<T: Send>(ranks: u32, rank: impl Fn(Arc<dyn Transport>) -> T + Sync) -> Vec<T> {
     std::thread::scope(|scope| {
-        let ends = Threads::new(ranks).into_iter();
+        let ends = Threads::ends(ranks).into_iter();
         let threads: Vec<_> = ends.map(|end| scope.spawn(|| rank(end))).collect();
         let said = threads.into_iter().map(|t| t.join());
         said.map(|said| said.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
