@@ -230,7 +230,7 @@ pub trait Launched {
     /// The job, if an MPI launcher started this process; else one device with all cores of this machine.
     ///
     /// # Errors
-    /// As [`Launched::mpi`]; [`JobError::NotBuilt`].
+    /// Those of `Cluster::mpi`; [`JobError::NotBuilt`].
     fn auto() -> Result<Devices, Error>;
 }
 

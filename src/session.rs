@@ -135,10 +135,8 @@ impl Shared {
             self.results,
         );
         let version = env!("CARGO_PKG_VERSION");
-        let what = format!(
-            "{version} {settings:?} {:?} {dims:?}\n{graph}",
-            self.buckets
-        );
+        let (buckets, passes) = (&self.buckets, self.passes.names());
+        let what = format!("{version} {settings:?} {buckets:?} {passes:?} {dims:?}\n{graph}");
         job.compiles(&what)
     }
 
