@@ -35,6 +35,19 @@ pub struct Traffic {
 }
 
 impl Traffic {
+    /// Bytes that were received within servers of so many devices each, and between them.
+    pub fn between_servers(&self, per_server: u32) -> (u64, u64) {
+        let server = |device: u32| device / per_server.max(1);
+        self.received
+            .iter()
+            .fold((0, 0), |(within, between), (&(from, to), m)| {
+                match server(from) == server(to) {
+                    true => (within + m.total(), between),
+                    false => (within, between + m.total()),
+                }
+            })
+    }
+
     /// Everything that was received.
     pub fn moved(&self) -> Moved {
         self.received
@@ -72,4 +85,21 @@ pub struct Trace {
     pub wall: Duration,
     /// Pieces of tasks in order of their end; empty unless asked for.
     pub tasks: Vec<TaskSpan>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_between_servers_are_told_apart() {
+        let mut traffic = Traffic::default();
+        for (pair, copied) in [((0, 1), 5), ((1, 2), 7), ((3, 2), 11), ((3, 0), 13)] {
+            let shared = 0;
+            traffic.received.insert(pair, Moved { copied, shared });
+        }
+        assert_eq!(traffic.between_servers(2), (16, 20));
+        assert_eq!(traffic.between_servers(4), (36, 0));
+        assert_eq!(traffic.between_servers(0), (0, 36));
+    }
 }
