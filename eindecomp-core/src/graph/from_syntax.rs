@@ -15,6 +15,7 @@ mod store;
 
 pub use error::{LowerError, TextError};
 pub use record::is_softmax_sum;
+pub(crate) use record::softmax_sum;
 pub use size::{MAX_STATEMENTS, statements};
 
 use std::collections::{BTreeMap, BTreeSet};

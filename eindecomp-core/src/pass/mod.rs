@@ -7,15 +7,22 @@
 mod common;
 mod contraction;
 mod dead;
+mod fusion;
+mod inline;
+mod operands;
 mod rebuild;
 mod simplify;
+mod softmax;
 #[cfg(test)]
 mod testing;
 
 pub use common::CommonStatements;
 pub use contraction::ContractionOrder;
 pub use dead::DeadStatements;
+pub use fusion::ElementwiseFusion;
+pub use operands::ContractionOperands;
 pub use simplify::Identities;
+pub use softmax::SoftmaxSum;
 
 use std::sync::Arc;
 
@@ -107,6 +114,9 @@ impl Default for Pipeline {
             Box::new(DeadStatements),
             Box::new(Identities),
             Box::new(CommonStatements),
+            Box::new(SoftmaxSum),
+            Box::new(ElementwiseFusion),
+            Box::new(ContractionOperands),
             Box::new(ContractionOrder),
         ])
     }

@@ -1,8 +1,8 @@
 //! What passes build graphs with.
 
 use super::Rewrite;
-use crate::ein::{EinSum, EinSumSpec, Expr};
-use crate::graph::{EinGraph, GraphBuilder, GraphError, NodeId, Op, Store};
+use crate::ein::{EinSum, EinSumSpec, Expr, Operand};
+use crate::graph::{EinGraph, GraphBuilder, GraphError, Node, NodeId, Op, Store};
 
 /// A graph being built from another one, node by node.
 pub(super) struct Rebuild<'a> {
@@ -65,6 +65,23 @@ impl<'a> Rebuild<'a> {
         Ok(())
     }
 
+    /// Takes over what results and states need of these statements, one per node that is no input.
+    pub fn all(
+        mut self,
+        mut specs: Vec<Option<EinSumSpec>>,
+        did: Vec<String>,
+    ) -> Result<Rewrite, GraphError> {
+        let needed = needed(self.old, &specs);
+        for (id, node) in self.old.ids() {
+            match specs[id.at()].take() {
+                Some(spec) if needed[id.at()] => self.put(id, spec)?,
+                None if node.role().is_some() => self.copy(id)?,
+                _ => {}
+            }
+        }
+        self.rewrite(did)
+    }
+
     /// The graph, which is another one if something was done.
     pub fn rewrite(self, did: Vec<String>) -> Result<Rewrite, GraphError> {
         if did.is_empty() {
@@ -81,6 +98,39 @@ impl<'a> Rebuild<'a> {
         }
         self.new.finish()
     }
+}
+
+/// The statement of every node that is no input.
+pub(super) fn statements(graph: &EinGraph) -> Vec<Option<EinSumSpec>> {
+    let spec = |n: &Node| n.einsum().map(|e| e.clone().into_spec());
+    graph.nodes().iter().map(spec).collect()
+}
+
+/// The tensors that a statement reads, each once.
+pub(super) fn sources(spec: &EinSumSpec) -> Vec<NodeId> {
+    let mut all: Vec<NodeId> = Vec::new();
+    for operand in &spec.operands {
+        if !all.contains(&operand.node) {
+            all.push(operand.node);
+        }
+    }
+    all
+}
+
+/// Which nodes results and states need, if these are the statements.
+pub(super) fn needed(graph: &EinGraph, specs: &[Option<EinSumSpec>]) -> Vec<bool> {
+    let mut needed = vec![false; specs.len()];
+    let outputs = graph.outputs().iter().map(|o| o.node);
+    for id in outputs.chain(graph.states().map(|(_, last)| last)) {
+        needed[id.at()] = true;
+    }
+    for at in (0..specs.len()).rev().filter(|&at| specs[at].is_some()) {
+        if needed[at] {
+            let read = specs[at].iter().flat_map(sources);
+            read.for_each(|id| needed[id.at()] = true);
+        }
+    }
+    needed
 }
 
 /// Calls `f` on every node of every expression of a statement, children first.
@@ -103,23 +153,26 @@ pub(super) fn operands_of(x: &Expr) -> Vec<usize> {
     found
 }
 
-/// Drops operands that are read nowhere; an opaque kernel reads all of its own.
+/// Puts operands in the order in which they are read, filter first, and drops those that are read nowhere;
+/// an opaque kernel reads all of its own.
 pub(super) fn prune(spec: &mut EinSumSpec) {
     if matches!(spec.body, Expr::Opaque(_)) {
         return;
     }
-    let filter = spec.reduce.as_ref().and_then(|r| r.filter.as_ref());
-    let read = filter.into_iter().chain([&spec.body]);
-    let mut left: Vec<usize> = read.flat_map(operands_of).collect();
-    let mut read = vec![false; spec.operands.len()];
-    while let Some(n) = left.pop() {
-        if !std::mem::replace(&mut read[n], true) {
-            left.extend(spec.operands[n].index.iter().flat_map(operands_of));
+    fn read(n: usize, operands: &[Operand], order: &mut Vec<usize>) {
+        if !order.contains(&n) {
+            let through = operands[n].index.iter().flat_map(operands_of);
+            through.for_each(|m| read(m, operands, order));
+            order.push(n);
         }
     }
-    let place = |n: usize| read[..n].iter().filter(|&&r| r).count();
-    let mut kept = read.iter();
-    spec.operands.retain(|_| kept.next() == Some(&true));
+    let mut order = Vec::new();
+    let filter = spec.reduce.as_ref().and_then(|r| r.filter.as_ref());
+    for n in filter.into_iter().chain([&spec.body]).flat_map(operands_of) {
+        read(n, &spec.operands, &mut order);
+    }
+    spec.operands = order.iter().map(|&n| spec.operands[n].clone()).collect();
+    let place = |n: usize| order.iter().position(|&o| o == n).expect("it is read");
     map_exprs(spec, &mut |x| match x {
         Expr::Operand(n) => Expr::Operand(place(n)),
         other => other,

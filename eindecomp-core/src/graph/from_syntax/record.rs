@@ -32,10 +32,14 @@ pub(super) fn aggregation(agg: &Aggregation) -> ein::Aggregation {
     ein::Aggregation::Record(Arc::new(made.pruned()))
 }
 
+/// The built-in `softmax_sum` in a float dtype.
+pub(crate) fn softmax_sum(dtype: DType) -> Option<ein::Aggregation> {
+    check::softmax_sum(dtype).map(|agg| aggregation(&Aggregation::Record(agg, 0)))
+}
+
 /// Is it the built-in `softmax_sum`?
 pub fn is_softmax_sum(record: &ein::RecordAgg) -> bool {
-    let made =
-        check::softmax_sum(record.dtype).map(|agg| aggregation(&Aggregation::Record(agg, 0)));
+    let made = softmax_sum(record.dtype);
     made.is_some_and(|made| made.record().is_some_and(|made| **made == *record))
 }
 
