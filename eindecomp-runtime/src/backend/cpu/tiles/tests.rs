@@ -263,9 +263,10 @@ fn bits_do_not_depend_on_the_cut() {
         times: Times::Product,
         plus: Plus::Sum,
     };
-    let a = Stored::<f32>::new(31, 290, false, 0, value(3, None));
-    let b = Stored::<f32>::new(290, 45, false, 0, value(4, None));
-    let product = |rows: std::ops::Range<usize>, columns: std::ops::Range<usize>| {
+    // So far apart that some sums of exponentials are products of powers, and some are not.
+    let a = Stored::<f32>::new(31, 290, false, 0, |i| 12.0 * value(3, None)(i));
+    let b = Stored::<f32>::new(290, 45, false, 0, |i| 12.0 * value(4, None)(i));
+    let product = |exponentials: bool, rows: Range<usize>, columns: Range<usize>| {
         let mut c = vec![0.0_f32; 31 * 45];
         let (c_rows, c_columns): (Vec<isize>, Vec<isize>) =
             ((0..31).map(|i| i * 45).collect(), (0..45).collect());
@@ -282,28 +283,27 @@ fn bits_do_not_depend_on_the_cut() {
             rows: &c_rows[rows],
             columns: &c_columns[columns],
         };
+        let (set, mut panels) = (Set::best(), Panels::default());
         // SAFETY: the places are inside the data, each its own.
         unsafe {
-            multiply(
-                Set::best(),
-                ring,
-                &left,
-                &right,
-                &target,
-                true,
-                &mut Panels::default(),
-            )
-        };
-        c
-    };
-    let whole = product(0..31, 0..45);
-    let mut parts = vec![0.0_f32; whole.len()];
-    for rows in [0..5, 5..18, 18..31] {
-        for columns in [0..33, 33..45] {
-            for (sum, x) in parts.iter_mut().zip(product(rows.clone(), columns)) {
-                *sum += x;
+            match exponentials {
+                true => log_sum_exp(set, Times::Sum, &left, &right, &target, &mut panels),
+                false => multiply(set, ring, &left, &right, &target, true, &mut panels),
             }
         }
+        c
+    };
+    for exponentials in [false, true] {
+        let whole = product(exponentials, 0..31, 0..45);
+        let mut parts = vec![0.0_f32; whole.len()];
+        for rows in [0..5, 5..18, 18..31] {
+            for columns in [0..33, 33..45] {
+                let part = product(exponentials, rows.clone(), columns);
+                for (sum, x) in parts.iter_mut().zip(part) {
+                    *sum += x;
+                }
+            }
+        }
+        assert_eq!(whole, parts);
     }
-    assert_eq!(whole, parts);
 }
