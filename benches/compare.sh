@@ -6,7 +6,8 @@
 #
 # First each library runs each case once; the quickest then meets us PAIRS times. Printed are both medians,
 # the median of the pairs' ratios peer / ours (above 1: we are quicker) and its 95 % interval, by order
-# statistics. `l2dist` is compared with programs that are written like ours, not by hand as a product.
+# statistics, and what other processes used meanwhile, in cores: above 0.1, times are not to be trusted.
+# `l2dist` is compared with programs that are written like ours, not by hand as a product.
 set -euo pipefail
 peers=$(cd "${1:?usage: benches/compare.sh PEERS_DIR [CASE…]}" && pwd)
 shift
@@ -24,7 +25,7 @@ script() { case $1 in torch*compile*) echo torch --compile ;; torch*) echo torch
 cases=("$@")
 [ $# -gt 0 ] || cases=(matmul_1024 matmul_2048 matmul_4096 chain_2048 block_b1_s512 block_b4_s128 ffnn_step
     l2dist_2048x128 maxplus_512 logsumexp_512 attn_scores tensor4d_32 decode)
-printf '%-16s %-22s %9s %9s %7s  %s\n' case 'quickest peer' 'peer ms' 'ours ms' ratio '95 % interval'
+printf '%-16s %-22s %9s %9s %7s  %-14s %s\n' case 'quickest peer' 'peer ms' 'ours ms' ratio '95 % interval' others
 for case in "${cases[@]}"; do
     best=$({ peer numpy "$case"; peer torch "$case" --compile; peer jax "$case"; } | "$python" -c '
 import json, sys
@@ -47,6 +48,8 @@ n = len(ratios)
 low = max((k for k in range((n + 1) // 2) if sum(comb(n, i) for i in range(k)) * 2 / 2**n <= 0.05), default=1)
 low = max(low, 1)
 ms = lambda lines: statistics.median(l["median_ms"] for l in lines)
-print("%-16s %-22s %9.2f %9.2f %7.2f  %.2f to %.2f" % (case, best, ms(peer), ms(ours), statistics.median(ratios), ratios[low - 1], ratios[n - low]))
+others = statistics.median(l["other_cpus"] for l in ours + peer)
+interval = "%.2f to %.2f" % (ratios[low - 1], ratios[n - low])
+print("%-16s %-22s %9.2f %9.2f %7.2f  %-14s %.2f" % (case, best, ms(peer), ms(ours), statistics.median(ratios), interval, others))
 ' "$case" "$best"
 done
