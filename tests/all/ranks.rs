@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use eindecomp::transport::Transport;
+use eindecomp::{CacheMode, Cluster, Error, Job, JobError, PlanOrigin, Session};
 use eindecomp_core::graph::testing::random_graph;
 use eindecomp_core::graph::{BoundGraph, EinGraph, Role};
 use eindecomp_core::plan::testing::random_plan;
@@ -193,4 +195,80 @@ fn ranks_that_cannot_be_are_refused() {
         error(2, everywhere, MemoryMode::Shared),
         "memory mode `Shared` is for the devices of one process"
     );
+}
+
+/// A session on ranks, with a folder of plans that rank 0 alone may use.
+fn on_job(end: Arc<dyn Transport>, folder: &std::path::Path) -> Session {
+    let own = folder.join(end.rank().to_string());
+    let job = Job::new(end, Cluster::cpus(4));
+    let session = Session::builder().cluster(job).cache_dir(own).workers(1);
+    session.build().expect("a session")
+}
+
+#[test]
+fn rank_0_makes_the_plans_and_the_others_touch_no_folder() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let source =
+        "fn f<dim N>(x: f32[N, N]) -> f32[N, N] { let y[i, k] = sum[j] x[i, j] * x[k, j]; y }";
+    let graph = EinGraph::from_text(source, "f", &Default::default()).expect("a block");
+    let run = |session: &Session, n: i64| {
+        let dims = [("N".into(), n)].into();
+        let mut program = session.compile_graph(graph.clone(), dims)?;
+        let x = eindecomp_runtime::Data::F32((0..n * n).map(|x| (x % 7) as f32).collect());
+        let x = Tensor::new(vec![n as usize; 2], x).expect("as many");
+        let outputs = program.run(&[("x".into(), x)].into())?;
+        Ok::<_, Error>((outputs, program.report().origin))
+    };
+    let alone = Session::builder().cluster(Cluster::cpus(4)).no_cache();
+    let (want, _) = run(&alone.build().expect("a session"), 6).expect("runs");
+    let first = on_ranks(4, |end| run(&on_job(end, folder.path()), 6).expect("runs"));
+    for (rank, (outputs, origin)) in first.iter().enumerate() {
+        let expected = if rank == 0 {
+            PlanOrigin::Planned
+        } else {
+            PlanOrigin::Rank0
+        };
+        assert_eq!((outputs, *origin), (&want, expected), "rank {rank}");
+    }
+    assert!(folder.path().join("0").exists());
+    assert_eq!(
+        std::fs::read_dir(folder.path()).expect("a folder").count(),
+        1
+    );
+
+    let refused = on_ranks(4, |end| {
+        let n = if end.rank() == 2 { 5 } else { 6 };
+        run(&on_job(end, folder.path()), n).err()
+    });
+    for error in refused {
+        match error {
+            Some(Error::Job(JobError::Differs {
+                rank: 2,
+                theirs,
+                ours,
+            })) => {
+                assert_ne!(theirs, ours);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn what_rank_0_cannot_plan_no_rank_runs() {
+    let source = "fn f<dim N>(x: f32[N]) -> f32[N] { let y[i] = 2.0 * x[i]; y }";
+    let graph = EinGraph::from_text(source, "f", &Default::default()).expect("a block");
+    let folder = tempfile::tempdir().expect("a folder");
+    let errors = on_ranks(2, |end| {
+        let job = Job::new(end, Cluster::cpus(2));
+        let session = Session::builder().cluster(job).cache_dir(folder.path());
+        let session = session
+            .cache_mode(CacheMode::Frozen)
+            .build()
+            .expect("a session");
+        let program = session.compile_graph(graph.clone(), [("N".into(), 8)].into());
+        program.err().map(|e| e.to_string()).unwrap_or_default()
+    });
+    assert!(errors[0].contains("frozen"), "{}", errors[0]);
+    assert_eq!(errors[1], format!("rank 0: {}", errors[0]));
 }

@@ -12,7 +12,7 @@ pub enum End {
     Well(&'static str),
     /// Without, having printed all of these.
     Badly(&'static [&'static str]),
-    /// Without, after one rank is killed.
+    /// Without, after one rank is killed, and leaving no other.
     Killed,
 }
 
@@ -72,12 +72,13 @@ impl Launcher {
         let mut job = self.start(test, ranks)?;
         let readers = [reader(job.stdout.take()), reader(job.stderr.take())];
         let mut limit = Instant::now() + LIMIT;
+        let mut children = Vec::new();
         if let End::Killed = test.end {
             // Somewhere in the middle of its runs, another place each time.
             let nanos = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
             let nanos = nanos.map_or(0, |d| d.subsec_nanos());
             std::thread::sleep(Duration::from_millis(400 + u64::from(nanos % 800)));
-            let children = ranks_of(job.id());
+            children = ranks_of(job.id());
             let victim = children.get(nanos as usize % children.len().max(1));
             let victim = victim.ok_or("the job has no ranks to kill")?;
             let killed = Command::new("kill")
@@ -111,7 +112,16 @@ impl Launcher {
                 n => wrong(format!("{n} of {ranks} ranks said `{line}`")),
             },
             _ if status.success() => wrong("it ended well".into()),
-            End::Killed => Ok(()),
+            End::Killed => {
+                let left = |p: &u32| std::path::Path::new(&format!("/proc/{p}")).exists();
+                while children.iter().any(left) {
+                    if Instant::now() > limit {
+                        return wrong("ranks are left".into());
+                    }
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Ok(())
+            }
             End::Badly(parts) => match parts.iter().find(|part| !text.contains(**part)) {
                 None => Ok(()),
                 Some(part) => wrong(format!("it did not say `{part}`")),
