@@ -41,10 +41,13 @@ fn run() -> Result<(), Box<dyn Error>> {
     let wanted = |c: &&Case| {
         options.cases.is_empty() || options.cases.iter().any(|p| c.name.starts_with(p.as_str()))
     };
-    let session = Session::builder()
+    let mut session = Session::builder()
         .cluster(Cluster::cpus(options.devices))
-        .workers(options.threads)
-        .build()?;
+        .workers(options.threads);
+    if let Some(pass) = &options.stop_after {
+        session = session.stop_after(pass);
+    }
+    let session = session.build()?;
     if !options.json {
         println!("{}", Line::HEAD);
     }

@@ -4,6 +4,7 @@ use super::cases::{CASES, Size};
 
 pub const USAGE: &str = "\
 usage: bench [CASE…] [--threads N] [--devices P] [--repeats R] [--json] [--profile] [--small]
+             [--stop-after PASS]
 
   CASE         cases whose names start so; none: all
   --threads N  worker threads that the devices share (default: cores)
@@ -11,7 +12,8 @@ usage: bench [CASE…] [--threads N] [--devices P] [--repeats R] [--json] [--pro
   --repeats R  runs of each case, at least (default: 7)
   --json       one JSON line per case, as the peers' scripts print
   --profile    where the time of one run goes, by statement
-  --small      at the sizes of the tests, to try things out";
+  --small      at the sizes of the tests, to try things out
+  --stop-after only the passes up to PASS rewrite the graphs; none for `none`";
 
 pub struct Options {
     pub cases: Vec<String>,
@@ -21,6 +23,7 @@ pub struct Options {
     pub json: bool,
     pub profile: bool,
     pub size: Size,
+    pub stop_after: Option<String>,
     pub help: bool,
 }
 
@@ -34,6 +37,7 @@ impl Options {
             json: false,
             profile: false,
             size: Size::Full,
+            stop_after: None,
             help: false,
         };
         let mut args = args;
@@ -50,6 +54,10 @@ impl Options {
                 "--json" => options.json = true,
                 "--profile" => options.profile = true,
                 "--small" => options.size = Size::Small,
+                "--stop-after" => {
+                    let pass = args.next().ok_or(format!("{arg} needs a pass"))?;
+                    options.stop_after = Some(pass);
+                }
                 "-h" | "--help" => options.help = true,
                 _ if CASES.iter().any(|c| c.name.starts_with(&arg)) => options.cases.push(arg),
                 _ => {
