@@ -39,10 +39,13 @@ pub fn statements(
     Lower::new(program, context, builder).size(block, BTreeMap::new(), known)
 }
 
+/// A block's name and dims.
+type Instance = (Arc<str>, BTreeMap<Arc<str>, Dim>);
+
 /// What is known of sizes.
 pub(super) struct Sizes<'f> {
-    /// Of blocks by their names and dims.
-    pub(super) blocks: HashMap<(Arc<str>, BTreeMap<Arc<str>, Dim>), usize>,
+    /// Of blocks.
+    pub(super) blocks: HashMap<Instance, usize>,
     /// Of calls of other programs.
     foreign: &'f dyn Fn(&ForeignCall) -> usize,
 }
