@@ -10,6 +10,7 @@
 #   loader   edited plan cache entries, under wrong and right hashes; optimised
 #   cache    every bit of a plan cache entry flipped
 #   programs random well-typed programs x devices x placements x memory modes x runs against the reference
+#   ranks    every conformance case on 1, 2, 3, 4 and 8 ranks; needs MPI
 #   fuzz     edited and random programs and tokens through parser, checker and macro; optimised
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -37,7 +38,7 @@ campaign() {
     [ "$passed" = passed ]
 }
 
-[ $# -gt 0 ] || { sed -n '2,14s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,15s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
 for name in "$@"; do
     case $name in
         loader)
@@ -50,12 +51,14 @@ for name in "$@"; do
         search) campaign search 10000 --package eindecomp-core --lib -- exact_is_exhaustive searches_agree marginals_ limits_over_time ;;
         cache) campaign cache 1000000000 --test all flipped_bits ;;
         programs) campaign programs 10000 --test all programs:: ;;
+        ranks) EVERY_CASE=1 campaign ranks 1 --features cli,mpi --test mpi conformance ;;
         fuzz)
             # No assertion of the standard library, which are half of the time; overflow checks stay.
             campaign fuzz 1000000 --package eindecomp-macros --lib \
                 --config profile.dev.opt-level=3 --config profile.dev.incremental=false \
                 --config profile.dev.debug-assertions=false --config profile.dev.overflow-checks=true \
-                --config profile.dev.package.eindecomp-core.opt-level=3 nothing_panics
+                --config profile.dev.package.eindecomp-macros.opt-level=3 \
+                --config 'profile.dev.package."*".opt-level=3' nothing_panics
             ;;
         *) echo "no campaign is called $name" >&2; exit 2 ;;
     esac

@@ -31,4 +31,3 @@ mod runtime;
 mod sentence_similarity;
 mod sizes;
 mod state;
-mod ui;

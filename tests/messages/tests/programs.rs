@@ -28,11 +28,7 @@ fn programs_that_must_not_compile() {
         }
     }
     let copied = Command::new(std::env::current_exe().unwrap())
-        .args([
-            "--ignored",
-            "--exact",
-            "ui::copied_programs_must_not_compile",
-        ])
+        .args(["--ignored", "--exact", "copied_programs_must_not_compile"])
         .env("TRYBUILD", "overwrite")
         .status();
     assert!(copied.unwrap().success());

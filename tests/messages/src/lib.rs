@@ -1,0 +1,1 @@
+//! What the compiler says of programs that must not compile: `tests/ui`.
