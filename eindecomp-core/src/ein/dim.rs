@@ -348,7 +348,8 @@ impl fmt::Display for Dim {
         let (constant, symbolic): (Vec<_>, Vec<_>) =
             self.terms.iter().partition(|(m, _)| m.is_empty());
         for (i, (m, c)) in symbolic.into_iter().chain(constant).enumerate() {
-            match (i, *c < 0) {
+            let negative = *c < 0;
+            match (i, negative) {
                 (0, true) => f.write_str("-")?,
                 (0, false) => {}
                 (_, true) => f.write_str(" - ")?,
@@ -362,7 +363,8 @@ impl fmt::Display for Dim {
                 if j > 0 || c != 1 {
                     f.write_str("*")?;
                 }
-                let lone = m.len() == 1 && c == 1;
+                // A minus sign in front would be that of the dividend.
+                let lone = m.len() == 1 && c == 1 && (i > 0 || !negative);
                 match atom {
                     Atom::Sym(s) => f.write_str(s)?,
                     Atom::Div(a, b) | Atom::Rem(a, b) => {
@@ -431,6 +433,11 @@ mod tests {
         assert_eq!(
             (&Dim::from(2) * &y.rem(&Dim::from(4))).to_string(),
             "2*(Y % 4)"
+        );
+        assert_eq!((-&y.rem(&Dim::from(4))).to_string(), "-(Y % 4)");
+        assert_eq!(
+            (&Dim::from(1) - &y.rem(&Dim::from(4))).to_string(),
+            "-(Y % 4) + 1"
         );
     }
 }

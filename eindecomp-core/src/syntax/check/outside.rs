@@ -340,37 +340,12 @@ impl Walk<'_, '_> {
     }
 
     fn by_endpoints(&self, p: &Dim, facts: &Facts, low: bool) -> Option<Dim> {
-        let mut p = p.clone();
+        let mut p = self.without_remainders(p, low)?;
         for index in self.active.iter().map(|id| &self.indices[id.at()]) {
             if !p.symbols().contains(&index.name) {
                 continue;
             }
-            let mut slope = Dim::from(0);
-            for (monomial, coefficient) in p.terms() {
-                let is_index = |a: &Atom| matches!(a, Atom::Sym(s) if *s == index.name);
-                if !monomial.iter().any(is_index) {
-                    continue;
-                }
-                let rest: Vec<&Atom> = monomial.iter().filter(|a| !is_index(a)).collect();
-                if rest.len() + 1 != monomial.len() {
-                    return None;
-                }
-                let factor = rest
-                    .iter()
-                    .try_fold(Dim::from(coefficient), |f, a| match a {
-                        Atom::Sym(s) => Some(&f * &Dim::sym(s.clone())),
-                        _ => None,
-                    })?;
-                slope = &slope + &factor;
-            }
-            let rising = if facts.nonneg(&slope) {
-                true
-            } else if facts.nonneg(&-&slope) {
-                false
-            } else {
-                return None;
-            };
-            let first = rising == low;
+            let first = rises(&p, &index.name, facts)? == low;
             let own = match first {
                 true => Dim::from(0),
                 false => &index.extent - &Dim::from(1),
@@ -383,11 +358,65 @@ impl Walk<'_, '_> {
         self.is_free(&p).then_some(p)
     }
 
+    /// What `p` is at least, or at most, with the end of its range for each remainder of indices:
+    /// a remainder neither rises nor falls with them.
+    fn without_remainders(&self, p: &Dim, low: bool) -> Option<Dim> {
+        let mut sum = Dim::from(0);
+        for (monomial, coefficient) in p.terms() {
+            let open = |atom: &Atom| matches!(atom, Atom::Rem(a, b) if !self.is_free(a) || !self.is_free(b));
+            let quotient = |atom: &Atom| matches!(atom, Atom::Div(..));
+            // What may be below 0 beside it turns its range around.
+            if monomial.iter().any(open) && monomial.iter().any(quotient) {
+                return None;
+            }
+            let end = |atom: &Atom| match atom {
+                Atom::Rem(..) if !open(atom) => factor(atom),
+                Atom::Rem(..) if (coefficient > 0) == low => Dim::from(0),
+                Atom::Rem(_, b) => &**b - &Dim::from(1),
+                atom => factor(atom),
+            };
+            let ends = monomial.iter().map(end);
+            let term = ends.fold(Some(Dim::from(coefficient)), |p, end| p?.try_mul(&end));
+            sum = &sum + &term?;
+        }
+        Some(sum)
+    }
+
     /// Is there no index in it?
     fn is_free(&self, p: &Dim) -> bool {
         let symbols = p.symbols();
         !self.names.iter().any(|name| symbols.contains(name))
     }
+}
+
+/// Does `p` rise with the symbol `name`, weakly and whatever the others are, or else fall? `None` if neither
+/// is known.
+fn rises(p: &Dim, name: &str, facts: &Facts) -> Option<bool> {
+    let has = |d: &Dim| d.symbols().contains(name);
+    let mentions = |atom: &&Atom| has(&factor(atom));
+    let (mut slope, mut ways) = (Dim::from(0), Vec::new());
+    for (monomial, coefficient) in p.terms() {
+        let (with, rest): (Vec<&Atom>, Vec<&Atom>) = monomial.iter().partition(mentions);
+        // Sizes and indices are at least 0.
+        let sizes = rest.iter().all(|atom| matches!(atom, Atom::Sym(_)));
+        match &with[..] {
+            [] => {}
+            [Atom::Sym(_)] if sizes => {
+                let rest = rest.iter().map(|atom| factor(atom));
+                slope = &slope + &rest.fold(Dim::from(coefficient), |f, atom| &f * &atom);
+            }
+            [Atom::Div(a, b)] if sizes && !has(b) => {
+                ways.push(rises(a, name, facts)? == (coefficient > 0));
+            }
+            _ => return None,
+        }
+    }
+    if slope.as_const() != Some(0) {
+        let falls = || facts.nonneg(&-&slope).then_some(false);
+        ways.push(facts.nonneg(&slope).then_some(true).or_else(falls)?);
+    }
+    let rising = ways.first().copied().unwrap_or(true);
+    ways.iter().all(|way| *way == rising).then_some(rising)
 }
 
 /// The largest of lower ends, or the smallest of upper ones; where `facts` do not order two, the later

@@ -1,6 +1,9 @@
 //! What checking gives beside errors and warnings; those are in `tests/programs`.
 
+use proptest::prelude::*;
+
 use super::{Checked, check_program};
+use crate::ein::Dim;
 use crate::syntax::parse_text;
 
 #[track_caller]
@@ -148,5 +151,62 @@ fn polynomials_that_blow_up_are_refused_in_time() {
         let start = std::time::Instant::now();
         check_program(&program);
         assert!(start.elapsed().as_secs() < 30, "{source}");
+    }
+}
+
+/// Positions over the indices `i` and `j`, and the dims `N` and `M`.
+fn positions() -> impl Strategy<Value = Dim> {
+    let leaf = prop_oneof![
+        (0i64..4).prop_map(Dim::from),
+        prop_oneof![Just("i"), Just("j")].prop_map(Dim::sym),
+        prop_oneof![Just("N"), Just("M")].prop_map(Dim::sym),
+    ];
+    leaf.prop_recursive(3, 8, 2, |inner| {
+        let divisor = || prop_oneof![(2i64..4).prop_map(Dim::from), Just(Dim::sym("M"))];
+        prop_oneof![
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| &a + &b),
+            (inner.clone(), inner.clone()).prop_map(|(a, b)| &a - &b),
+            (1i64..4, inner.clone()).prop_map(|(n, a)| &Dim::from(n) * &a),
+            (inner.clone(), divisor()).prop_map(|(a, b)| a.floor_div(&b)),
+            (inner, divisor()).prop_map(|(a, b)| a.rem(&b)),
+        ]
+    })
+}
+
+fn extents() -> impl Strategy<Value = Dim> {
+    let factor = prop_oneof![Just(Dim::from(1)), Just(Dim::sym("N")), Just(Dim::sym("M"))];
+    (1i64..4, factor, 0i64..4).prop_map(|(n, f, more)| &(&Dim::from(n) * &f) + &Dim::from(more))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 4000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn positions_that_are_accepted_are_inside(
+        at in positions(),
+        axis in extents(),
+        (rows, columns) in (extents(), extents()),
+    ) {
+        let source = format!(
+            "fn f<dim N, dim M>(x: f32[{axis}]) -> f32[{rows}, {columns}] where M >= 1 {{
+                let y[i in {rows}, j in {columns}] = x[{at}];
+                y
+            }}"
+        );
+        let (program, errors) = parse_text(&source);
+        prop_assert!(errors.is_empty(), "{source}");
+        if check_program(&program).errors.is_empty() {
+            for (n, m) in (0..15).map(|k| (k / 3, k % 3 + 1)) {
+                let value = |d: &Dim, i: i64, j: i64| {
+                    let of = |s: &str| Some(match s { "N" => n, "M" => m, "i" => i, _ => j });
+                    d.eval(&of).unwrap()
+                };
+                let [rows, columns, axis] = [&rows, &columns, &axis].map(|d| value(d, 0, 0));
+                for (i, j) in (0..rows * columns).map(|k| (k / columns, k % columns)) {
+                    let at = value(&at, i, j);
+                    prop_assert!((0..axis).contains(&at), "{at} at i={i} j={j} N={n} M={m}: {source}");
+                }
+            }
+        }
     }
 }
