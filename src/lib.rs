@@ -36,6 +36,7 @@ pub use eindecomp_core::ein::{DType, Dim};
 pub use eindecomp_core::graph::from_syntax::{Consts, LowerError, TextError};
 pub use eindecomp_core::graph::{EinGraph, Pin};
 pub use eindecomp_core::kernel;
+pub use eindecomp_core::pass::Passed;
 #[cfg(feature = "planner")]
 pub use eindecomp_core::plan::Explain;
 pub use eindecomp_core::plan::cache::Difference;

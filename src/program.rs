@@ -34,14 +34,14 @@ pub struct CompileReport {
     pub planning: Duration,
     /// Verifying the tasks, kernels and memory.
     pub lowering: Duration,
+    /// What passes did to the graph before it was planned.
+    pub passes: Vec<Passed>,
 }
 
 /// A graph at one set of dims.
 struct Binding {
     dims: BTreeMap<Arc<str>, i64>,
     graph: Arc<BoundGraph>,
-    /// What passes made of the program's graph to get this one.
-    passed: Vec<Passed>,
     plan: Arc<Plan>,
     tasks: Arc<TaskGraph>,
     executor: Executor,
@@ -57,7 +57,7 @@ impl Binding {
     ) -> Result<Binding, Error> {
         let start = Instant::now();
         shared.compiles(graph, dims)?;
-        let (bound, passed) = bind(graph, dims, &shared.passes)?;
+        let (bound, passes) = bind(graph, dims, &shared.passes)?;
         let bound = Arc::new(bound);
         let planned_at = shared.plan_at(graph, &bound, dims, fixed)?;
         let plan = planned_at.plan;
@@ -77,11 +77,11 @@ impl Binding {
             dims: planned_at.dims,
             planning: planned - start,
             lowering: planned.elapsed(),
+            passes,
         };
         Ok(Binding {
             dims: dims.clone(),
             graph: bound,
-            passed,
             plan,
             tasks,
             executor,
@@ -294,7 +294,7 @@ impl Program {
     #[cfg(feature = "planner")]
     pub fn explain(&self) -> Result<crate::Explain, Error> {
         let b = &self.bindings[0];
-        Ok(crate::Explain::new(&b.graph, &b.plan, &b.tasks)?.after(b.passed.clone()))
+        Ok(crate::Explain::new(&b.graph, &b.plan, &b.tasks)?.after(b.report.passes.clone()))
     }
 
     /// The same with every named strategy beside the plan, each with what it would move or why it

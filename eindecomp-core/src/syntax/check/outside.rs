@@ -375,9 +375,8 @@ impl Walk<'_, '_> {
                 Atom::Rem(_, b) => &**b - &Dim::from(1),
                 atom => factor(atom),
             };
-            let ends = monomial.iter().map(end);
-            let term = ends.fold(Some(Dim::from(coefficient)), |p, end| p?.try_mul(&end));
-            sum = &sum + &term?;
+            let mut ends = monomial.iter().map(end);
+            sum = &sum + &ends.try_fold(Dim::from(coefficient), |p, end| p.try_mul(&end))?;
         }
         Some(sum)
     }
