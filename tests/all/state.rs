@@ -497,8 +497,9 @@ fn decoding_with_a_cache_is_the_whole_forward_and_plans_once() {
                 }
             };
             let ((), planned) = plans(|| decode(&[1; 6]));
-            // The plan of the other mode is in this process' memory.
-            assert_eq!(planned, usize::from(n == 0), "{devices} devices, {mode:?}");
+            // The plan of the other mode is in this process' memory, unless those of other tests took its place.
+            assert!(planned <= 1, "{devices} devices, {mode:?}: {planned}");
+            assert!(n > 0 || planned == 1, "{devices} devices, {mode:?}");
             // A prompt of three is another shape, and its cache goes along.
             decode(&[3, 1, 1, 1]);
         }
