@@ -332,12 +332,7 @@ impl SessionBuilder {
             Kind::Job(job) => (job.cluster.clone(), Some(*job)),
         };
         cluster.verify().map_err(SessionError::Cluster)?;
-        let passes = match &self.last_pass {
-            Some(pass) => Pipeline::default()
-                .stop_after(pass)
-                .map_err(SessionError::Pass)?,
-            None => Pipeline::default(),
-        };
+        let passes = Pipeline::up_to(self.last_pass.as_deref()).map_err(SessionError::Pass)?;
         let share = job.as_ref().and_then(|job| job.workers);
         let threads = self.workers.or(share).unwrap_or_else(machine::cores);
         let workers = Arc::new(Workers::new(threads)?);

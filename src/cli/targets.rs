@@ -92,12 +92,7 @@ pub fn of(args: &Project) -> Result<Targets, Failure> {
         (None, Some(folder)) => package.root.join(folder),
         (None, None) => package.root.join("plans"),
     };
-    let passes = match &args.stop_after {
-        Some(pass) => Pipeline::default()
-            .stop_after(pass)
-            .map_err(|e| e.to_string())?,
-        None => Pipeline::default(),
-    };
+    let passes = Pipeline::up_to(args.stop_after.as_deref()).map_err(|e| e.to_string())?;
     let blocks = package.blocks(args)?;
     let (mut all, mut errors, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
     for wanted in &wanted {

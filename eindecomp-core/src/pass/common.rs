@@ -20,27 +20,23 @@ impl Pass for CommonStatements {
     }
 
     fn run(&self, graph: &BoundGraph) -> Result<Rewrite, GraphError> {
-        let mut rebuild = Rebuild::of(graph);
-        let mut did = Vec::new();
         let mut known: HashMap<EinSumSpec, NodeId> = HashMap::new();
-        for (id, node) in graph.ids() {
-            let meaning = node.einsum().and_then(|e| meaning(node, e, &rebuild));
-            let first = meaning.as_ref().and_then(|m| known.get(m)).copied();
-            match first.filter(|&first| covers(&graph.node(first).pins, &node.pins)) {
-                Some(first) => {
-                    rebuild.map[id.at()] = Some(rebuild.node(first));
-                    let name = &graph.node(first).name;
-                    did.push(format!("`{}` is `{name}`", node.name));
-                }
-                None => {
-                    rebuild.copy(id)?;
-                    if let Some(meaning) = meaning {
-                        known.entry(meaning).or_insert(id);
-                    }
-                }
+        Rebuild::each(graph, |rebuild, id| {
+            let node = graph.node(id);
+            let Some(meaning) = node.einsum().and_then(|e| meaning(node, e, rebuild)) else {
+                return Ok(None);
+            };
+            let first = *known.entry(meaning).or_insert(id);
+            if first == id || !covers(&graph.node(first).pins, &node.pins) {
+                return Ok(None);
             }
-        }
-        rebuild.rewrite(did)
+            rebuild.map[id.at()] = Some(rebuild.node(first));
+            Ok(Some(format!(
+                "`{}` is `{}`",
+                node.name,
+                graph.node(first).name
+            )))
+        })
     }
 }
 

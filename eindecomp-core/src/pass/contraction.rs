@@ -24,19 +24,15 @@ impl Pass for ContractionOrder {
     }
 
     fn run(&self, graph: &BoundGraph) -> Result<Rewrite, GraphError> {
-        let mut rebuild = Rebuild::of(graph);
-        let mut did = Vec::new();
-        for (id, node) in graph.ids() {
-            match Product::of(graph, id).and_then(|p| Some((p.order()?, p))) {
-                None => rebuild.copy(id)?,
-                Some((tree, product)) => {
-                    let factors = product.factors.len();
-                    did.push(format!("`{}` ordered, of {factors} factors", node.name));
-                    product.emit(&tree, &mut rebuild)?;
-                }
-            }
-        }
-        rebuild.rewrite(did)
+        Rebuild::each(graph, |rebuild, id| {
+            let Some((tree, product)) = Product::of(graph, id).and_then(|p| Some((p.order()?, p)))
+            else {
+                return Ok(None);
+            };
+            let (name, factors) = (&graph.node(id).name, product.factors.len());
+            product.emit(&tree, rebuild)?;
+            Ok(Some(format!("`{name}` ordered, of {factors} factors")))
+        })
     }
 }
 

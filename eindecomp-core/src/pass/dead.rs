@@ -14,14 +14,10 @@ impl Pass for DeadStatements {
 
     fn run(&self, graph: &BoundGraph) -> Result<Rewrite, GraphError> {
         let needed = needed(graph, &statements(graph));
-        let mut rebuild = Rebuild::of(graph);
-        let mut did = Vec::new();
-        for (id, node) in graph.ids() {
-            match needed[id.at()] || node.role().is_some() {
-                true => rebuild.copy(id)?,
-                false => did.push(format!("`{}` dropped", node.name)),
-            }
-        }
-        rebuild.rewrite(did)
+        Rebuild::each(graph, |_, id| {
+            let node = graph.node(id);
+            let dead = !needed[id.at()] && node.role().is_none();
+            Ok(dead.then(|| format!("`{}` dropped", node.name)))
+        })
     }
 }

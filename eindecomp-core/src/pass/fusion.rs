@@ -9,17 +9,15 @@
 //! is stored stays. A statement that is a result or pinned, reads or is a version of a state, or reads
 //! by data stays too.
 
-use super::inline::{inline, is_copy, is_inside, is_open};
-use super::rebuild::{operands_of, sources, statements};
+use super::inline::{LARGEST, inline, is_copy, is_inside, is_open};
+use super::rebuild::{operands_of, reads_of, size, sources, statements};
 use super::{Pass, Rebuild, Rewrite};
-use crate::ein::{Aggregation, EinSumSpec, Expr, Operand, ScalarFn};
+use crate::ein::{Aggregation, EinSumSpec, Expr, ScalarFn};
 use crate::graph::{BoundGraph, GraphError, NodeId};
 
 /// The pass of this module.
 pub struct ElementwiseFusion;
 
-/// Parts of a body beyond which nothing more goes into it: kernels hold a value per part.
-const LARGEST: usize = 64;
 /// Tensors that a statement reads beyond which nothing more goes into it.
 const MOST_READS: usize = 8;
 
@@ -33,10 +31,6 @@ impl Pass for ElementwiseFusion {
         let mut readers = vec![0; specs.len()];
         for node in specs.iter().flatten().flat_map(sources) {
             readers[node.at()] += 1;
-        }
-        for output in graph.outputs() {
-            // The caller is one more.
-            readers[output.node.at()] += 2;
         }
         let mut did = Vec::new();
         for (id, node) in graph.ids() {
@@ -56,7 +50,7 @@ impl Pass for ElementwiseFusion {
             }
             specs[id.at()] = Some(spec);
         }
-        Rebuild::of(graph).all(specs, did)
+        Rebuild::all(graph, specs, did)
     }
 }
 
@@ -72,8 +66,7 @@ fn fusable(
     only: bool,
 ) -> Option<Vec<usize>> {
     let extents = graph.label_extents(into);
-    let reads = (spec.operands.iter().enumerate()).filter(|(_, o)| o.node == from);
-    let (reads, operands): (Vec<usize>, Vec<&Operand>) = reads.unzip();
+    let (reads, operands) = reads_of(spec, from);
     let index = &operands.first()?.index;
     let fits = is_open(graph, from, made)
         && graph.node(into).store.is_none()
@@ -106,12 +99,6 @@ fn fusable(
             Some(r) => matches!(r.agg, Aggregation::Row(_)) && !is_contraction(&spec.body),
         };
     takes.then_some(reads)
-}
-
-fn size(x: &Expr) -> usize {
-    let mut parts = 0;
-    x.visit(&mut |_| parts += 1);
-    parts
 }
 
 /// Does a kernel for contractions read the tensors of a reduction with this body?

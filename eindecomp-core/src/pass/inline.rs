@@ -5,6 +5,9 @@ use crate::ein::access::affine;
 use crate::ein::{DType, EinSumSpec, Expr, Operand};
 use crate::graph::{BoundGraph, Node, NodeId, Role};
 
+/// Parts of a body beyond which nothing more goes into it: kernels hold a value per part.
+pub(super) const LARGEST: usize = 64;
+
 /// Can what the statement computes stand in place of reads of it, with the same bits?
 ///
 /// It reduces nothing, each of its axes has one index, and where it reads follows from indices alone,

@@ -143,12 +143,15 @@ impl Pipeline {
         self.passes.iter().map(|pass| pass.name()).collect()
     }
 
-    /// The passes up to `name` alone, to find the one that is at fault; none for `none`.
+    /// Every pass up to the one that is named, to find the one that is at fault; none for `none`, all
+    /// without a name.
     ///
     /// # Errors
     /// No pass is called so.
-    pub fn stop_after(mut self, name: &str) -> Result<Pipeline, UnknownPass> {
-        let known = self.names();
+    pub fn up_to(name: Option<&str>) -> Result<Pipeline, UnknownPass> {
+        let mut all = Pipeline::default();
+        let Some(name) = name else { return Ok(all) };
+        let known = all.names();
         let kept = match known.iter().position(|pass| *pass == name) {
             Some(at) => at + 1,
             None if name == "none" => 0,
@@ -157,8 +160,8 @@ impl Pipeline {
                 return Err(UnknownPass { name, known });
             }
         };
-        self.passes.truncate(kept);
-        Ok(self)
+        all.passes.truncate(kept);
+        Ok(all)
     }
 
     /// Runs every pass once: the graph, and what passes did that did something.
@@ -244,7 +247,7 @@ mod tests {
         let did = passed.iter().map(|p| (p.pass, p.did.join("; ")));
         let dropped = ("dead_statements", "`dead` dropped".to_owned());
         assert_eq!(did.collect::<Vec<_>>(), [dropped]);
-        let none = Pipeline::default().stop_after("none").unwrap();
+        let none = Pipeline::up_to(Some("none")).unwrap();
         assert_eq!(none.run(bound.clone()), Ok((bound, Vec::new())));
     }
 
@@ -252,10 +255,10 @@ mod tests {
     fn a_pipeline_stops_after_a_pass() {
         let all = Pipeline::default().names();
         for (at, name) in all.iter().enumerate() {
-            let some = Pipeline::default().stop_after(name).unwrap();
+            let some = Pipeline::up_to(Some(name)).unwrap();
             assert_eq!(some.names(), all[..=at]);
         }
-        let error = Pipeline::default().stop_after("fuse").err().unwrap();
+        let error = Pipeline::up_to(Some("fuse")).err().unwrap();
         assert!(
             error
                 .to_string()
@@ -269,7 +272,7 @@ mod tests {
             let sample = random_graph(seed, statements);
             let before = sample.bound();
             for name in Pipeline::default().names() {
-                let some = Pipeline::default().stop_after(name).unwrap();
+                let some = Pipeline::up_to(Some(name)).unwrap();
                 let (after, _) = some.run(before.clone()).unwrap();
                 prop_assert_eq!(
                     run(&before, &sample.inputs), run(&after, &sample.inputs),

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use super::rebuild::{map_exprs, prune};
+use super::rebuild::{map_exprs, operands_of, prune};
 use super::{Pass, Rebuild, Rewrite};
 use crate::ein::{Agg, Aggregation, DType, EinSum, EinSumSpec, Expr, LabelId, Operand, ScalarFn};
 use crate::graph::{BoundGraph, GraphError, NodeId};
@@ -26,18 +26,13 @@ impl Pass for ContractionOperands {
     }
 
     fn run(&self, graph: &BoundGraph) -> Result<Rewrite, GraphError> {
-        let mut rebuild = Rebuild::of(graph);
-        let mut did = Vec::new();
-        for (id, node) in graph.ids() {
-            match Sides::of(graph, id) {
-                None => rebuild.copy(id)?,
-                Some(sides) => {
-                    let count = sides.emit(&mut rebuild)?;
-                    did.push(format!("{count} of `{}`", node.name));
-                }
-            }
-        }
-        rebuild.rewrite(did)
+        Rebuild::each(graph, |rebuild, id| {
+            let Some(sides) = Sides::of(graph, id) else {
+                return Ok(None);
+            };
+            let count = sides.emit(rebuild)?;
+            Ok(Some(format!("{count} of `{}`", graph.node(id).name)))
+        })
     }
 }
 
@@ -186,7 +181,7 @@ impl<'a> Sides<'a> {
         let labels = self.e.labels_of(side);
         let mut reads: Vec<BTreeSet<LabelId>> = Vec::new();
         let mut order: Vec<LabelId> = Vec::new();
-        let mut operands = super::rebuild::operands_of(side);
+        let mut operands = operands_of(side);
         operands.sort_by_key(|&n| {
             let of = self.e.labels_of(&Expr::Operand(n));
             std::cmp::Reverse(self.points(&of))

@@ -13,12 +13,27 @@ pub(super) struct Rebuild<'a> {
 }
 
 impl<'a> Rebuild<'a> {
-    pub fn of(old: &'a EinGraph) -> Rebuild<'a> {
+    fn of(old: &'a EinGraph) -> Rebuild<'a> {
         Rebuild {
             old,
             new: GraphBuilder::like(old),
             map: vec![None; old.nodes().len()],
         }
+    }
+
+    /// Goes over the nodes in order: `change` says what it did with one, or leaves it to be taken over.
+    pub fn each(
+        old: &'a EinGraph,
+        mut change: impl FnMut(&mut Rebuild<'a>, NodeId) -> Result<Option<String>, GraphError>,
+    ) -> Result<Rewrite, GraphError> {
+        let (mut rebuild, mut did) = (Rebuild::of(old), Vec::new());
+        for (id, _) in old.ids() {
+            match change(&mut rebuild, id)? {
+                Some(what) => did.push(what),
+                None => rebuild.copy(id)?,
+            }
+        }
+        rebuild.rewrite(did)
     }
 
     /// What an old node became; nodes are asked for after they are made.
@@ -65,25 +80,29 @@ impl<'a> Rebuild<'a> {
         Ok(())
     }
 
-    /// Takes over what results and states need of these statements, one per node that is no input.
+    /// Takes over what results and states need of these statements, one per node that is no input, with
+    /// which something was done.
     pub fn all(
-        mut self,
+        old: &'a EinGraph,
         mut specs: Vec<Option<EinSumSpec>>,
         did: Vec<String>,
     ) -> Result<Rewrite, GraphError> {
-        let needed = needed(self.old, &specs);
-        for (id, node) in self.old.ids() {
+        if did.is_empty() {
+            return Ok(Rewrite::Unchanged);
+        }
+        let (mut rebuild, needed) = (Rebuild::of(old), needed(old, &specs));
+        for (id, node) in old.ids() {
             match specs[id.at()].take() {
-                Some(spec) if needed[id.at()] => self.put(id, spec)?,
-                None if node.role().is_some() => self.copy(id)?,
+                Some(spec) if needed[id.at()] => rebuild.put(id, spec)?,
+                None if node.role().is_some() => rebuild.copy(id)?,
                 _ => {}
             }
         }
-        self.rewrite(did)
+        rebuild.rewrite(did)
     }
 
     /// The graph, which is another one if something was done.
-    pub fn rewrite(self, did: Vec<String>) -> Result<Rewrite, GraphError> {
+    fn rewrite(self, did: Vec<String>) -> Result<Rewrite, GraphError> {
         if did.is_empty() {
             return Ok(Rewrite::Unchanged);
         }
@@ -104,6 +123,12 @@ impl<'a> Rebuild<'a> {
 pub(super) fn statements(graph: &EinGraph) -> Vec<Option<EinSumSpec>> {
     let spec = |n: &Node| n.einsum().map(|e| e.clone().into_spec());
     graph.nodes().iter().map(spec).collect()
+}
+
+/// The reads of a tensor in a statement, and their numbers.
+pub(super) fn reads_of(spec: &EinSumSpec, from: NodeId) -> (Vec<usize>, Vec<&Operand>) {
+    let reads = spec.operands.iter().enumerate();
+    reads.filter(|(_, o)| o.node == from).unzip()
 }
 
 /// The tensors that a statement reads, each once.
@@ -140,6 +165,13 @@ pub(super) fn map_exprs(spec: &mut EinSumSpec, f: &mut dyn FnMut(Expr) -> Expr) 
     for x in index.chain(filter).chain([&mut spec.body]) {
         *x = std::mem::replace(x, Expr::int(0)).map(f);
     }
+}
+
+/// How many parts an expression has.
+pub(super) fn size(x: &Expr) -> usize {
+    let mut parts = 0;
+    x.visit(&mut |_| parts += 1);
+    parts
 }
 
 /// The operands that an expression reads itself, in order and as often as it does.

@@ -20,13 +20,11 @@ impl Pass for Identities {
     }
 
     fn run(&self, graph: &BoundGraph) -> Result<Rewrite, GraphError> {
-        let mut rebuild = Rebuild::of(graph);
-        let mut did = Vec::new();
-        for (id, node) in graph.ids() {
+        Rebuild::each(graph, |rebuild, id| {
+            let node = graph.node(id);
             // What a store is made of is what shows that it is one.
             let Some(e) = node.einsum().filter(|_| node.store.is_none()) else {
-                rebuild.copy(id)?;
-                continue;
+                return Ok(None);
             };
             let dtypes = |n: usize| e.operands.get(n).map(|o| graph.node(o.node).dtype);
             let simpler = |x: Expr| x.map(&mut |x| simplify(x, &dtypes));
@@ -37,13 +35,13 @@ impl Pass for Identities {
                 let all = Expr::Const(Value::Bool(true), DType::Bool);
                 reduce.filter = filter.filter(|f| *f != all);
             }
-            if spec != **e {
-                prune(&mut spec);
-                did.push(format!("`{}` simplified", node.name));
+            if spec == **e {
+                return Ok(None);
             }
+            prune(&mut spec);
             rebuild.put(id, spec)?;
-        }
-        rebuild.rewrite(did)
+            Ok(Some(format!("`{}` simplified", node.name)))
+        })
     }
 }
 

@@ -11,8 +11,8 @@
 //! end), −inf, NaN and rows without a score too. Element-wise steps that are stored as bf16 or f16,
 //! statements with pins, and accumulators that differ stay as they are.
 
-use super::inline::{inline, is_open};
-use super::rebuild::{map_exprs, needed, operands_of, prune, sources, statements};
+use super::inline::{LARGEST, inline, is_open};
+use super::rebuild::{map_exprs, needed, operands_of, prune, reads_of, size, sources, statements};
 use super::{Pass, Rebuild, Rewrite};
 use crate::ein::{Agg, DType, EinSumSpec, Expr, Fold, Label, LabelId, Operand, Reduce, ScalarFn};
 use crate::graph::from_syntax::softmax_sum;
@@ -53,7 +53,7 @@ impl Pass for SoftmaxSum {
                 false => did.push(format!("`{}` into `{}`", graph.node(from).name, node.name)),
             }
         }
-        Rebuild::of(graph).all(specs, did)
+        Rebuild::all(graph, specs, did)
     }
 }
 
@@ -64,21 +64,15 @@ fn expanded(
     id: NodeId,
     but: &[NodeId],
 ) -> Option<EinSumSpec> {
-    /// Beyond so many parts, it is no softmax.
-    const LARGEST: usize = 64;
     let mut spec = specs[id.at()].clone()?;
     let open = |from: NodeId| {
         let made = specs[from.at()].as_ref().filter(|_| !but.contains(&from))?;
         is_open(graph, from, made).then_some((from, made))
     };
     while let Some((from, made)) = sources(&spec).into_iter().find_map(open) {
-        let reads = spec.operands.iter().enumerate();
-        let (reads, operands): (Vec<usize>, Vec<&Operand>) =
-            reads.filter(|(_, o)| o.node == from).unzip();
+        let (reads, operands) = reads_of(&spec, from);
         let whole = |o: &&Operand| o.otherwise.is_none() && bare(o).is_some();
-        let mut size = 0;
-        spec.body.visit(&mut |_| size += 1);
-        if !operands.iter().all(whole) || size > LARGEST {
+        if !operands.iter().all(whole) || size(&spec.body) > LARGEST {
             return None;
         }
         inline(&mut spec, &reads, made, &|o| graph.node(o.node).dtype);
@@ -290,7 +284,7 @@ fn with_scores(
             && made.out.iter().all(|axis| axis.len() == 1)
             && read.otherwise.is_none()
             && points == graph.elements(read.node)
-            && spec.operands.iter().filter(|o| o.node == read.node).count() == 1;
+            && reads_of(spec, read.node).0.len() == 1;
         fits.then_some((n, read.node, made.clone(), labels))
     });
     let (read, from, mut made, labels) = found?;
