@@ -13,7 +13,7 @@ use eindecomp_core::plan::verify::verify;
 use eindecomp_core::plan::{Cluster, Plan};
 use eindecomp_core::task::TaskGraph;
 use eindecomp_runtime::transport::agree::{Action, Step, announce};
-use eindecomp_runtime::transport::{Transport, send_text, wait_text};
+use eindecomp_runtime::transport::{Transport, tell, told};
 
 use crate::Error;
 use crate::cache::{Found, PlanOrigin, Task};
@@ -113,7 +113,7 @@ impl Job {
         };
         let others = announce(&self.transport, step).wait();
         let verdict = if self.rank() > 0 {
-            wait_text(transport, 0, "whether all ranks compile the same")
+            told(transport, "whether all ranks compile the same").map_err(JobError::Refused)?
         } else {
             let verdict = others.into_iter().min_by_key(|other| other.0);
             let numbers = verdict.map(|(rank, other)| [u64::from(rank), other.hash, ours]);
@@ -122,7 +122,7 @@ impl Job {
                 .flatten()
                 .flat_map(|n| n.to_le_bytes())
                 .collect();
-            (1..self.ranks()).for_each(|to| send_text(transport, to, &verdict));
+            tell(transport, Ok(&verdict));
             verdict
         };
         let (numbers, _) = verdict.as_chunks();
@@ -145,21 +145,17 @@ impl Job {
         task: Task<'_>,
         find: impl FnOnce() -> Result<Found, Error>,
     ) -> Result<Found, Error> {
-        const PLAN: u8 = b'+';
-        const ERROR: u8 = b'-';
         let transport = &*self.transport;
         let key = Key::new(task.graph, task.cluster, task.options).written();
         if self.rank() == 0 {
             let found = find();
-            let (kind, text) = match &found {
-                Ok(found) => (PLAN, encode(&key, &found.plan)),
-                Err(error) => (ERROR, error.to_string()),
-            };
-            let text = [&[kind], text.as_bytes()].concat();
-            (1..self.ranks()).for_each(|to| send_text(transport, to, &text));
+            match &found {
+                Ok(found) => tell(transport, Ok(encode(&key, &found.plan).as_bytes())),
+                Err(error) => tell(transport, Err(&error.to_string())),
+            }
             return found;
         }
-        let text = wait_text(transport, 0, "the plan");
+        let text = told(transport, "the plan").map_err(JobError::Refused)?;
         let open = |text: &[u8]| -> Result<(Plan, TaskGraph), EntryError> {
             let (sent, plan) = read(text)?;
             if sent.hash() != key.hash() {
@@ -168,20 +164,13 @@ impl Job {
             let tasks = verify(task.graph, &plan, task.cluster)?;
             Ok((plan, tasks))
         };
-        match text.split_first() {
-            Some((&PLAN, text)) => match open(text) {
-                Ok((plan, tasks)) => Ok(Found {
-                    plan: Arc::new(plan),
-                    tasks: Some(tasks),
-                    origin: PlanOrigin::Rank0,
-                }),
-                Err(error) => transport.abort(&format!("the plan of rank 0: {error}")),
-            },
-            Some((_, error)) => {
-                let error = String::from_utf8_lossy(error).into_owned();
-                Err(Error::Job(JobError::Refused(error)))
-            }
-            None => transport.abort("rank 0 sent no plan"),
+        match open(&text) {
+            Ok((plan, tasks)) => Ok(Found {
+                plan: Arc::new(plan),
+                tasks: Some(tasks),
+                origin: PlanOrigin::Rank0,
+            }),
+            Err(error) => transport.abort(&format!("the plan of rank 0: {error}")),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use eindecomp_core::plan::Cluster;
 use eindecomp_core::plan::cluster::Calibration;
-use eindecomp_runtime::transport::{Mpi, Transport, send_text, wait_text};
+use eindecomp_runtime::transport::{Mpi, Transport, tell, told};
 
 use crate::job::{Job, JobError};
 use crate::{Error, machine};
@@ -28,31 +28,20 @@ pub(crate) fn job() -> Result<Job, Error> {
 
 /// Rank 0's figures of its machine, on every rank: plans follow from them.
 fn figures(mpi: &dyn Transport) -> Result<Calibration, Error> {
-    const FIGURES: u8 = b'+';
     let nominal = || Calibration::nominal(u32::try_from(online()).unwrap_or(1));
     if mpi.rank() > 0 {
-        let text = wait_text(mpi, 0, "the figures of its machine");
-        let refused = |why: &[u8]| JobError::Refused(String::from_utf8_lossy(why).into_owned());
-        return match text.split_first() {
-            Some((&FIGURES, figures)) => {
-                let figures = Calibration::from_json(figures);
-                figures.map_err(|e| JobError::Refused(e.to_string()).into())
-            }
-            _ => Err(refused(text.get(1..).unwrap_or_default()).into()),
-        };
+        let figures = told(mpi, "the figures of its machine").map_err(JobError::Refused)?;
+        let figures = Calibration::from_json(&figures);
+        return figures.map_err(|e| JobError::Refused(e.to_string()).into());
     }
     let folder = machine::default_folder();
     let found = folder.map(|f| machine::calibration(&f)).transpose();
-    let (kind, text) = match &found {
-        Ok(found) => {
-            let figures = found.clone().flatten().unwrap_or_else(nominal);
-            (FIGURES, figures.to_json())
-        }
-        Err(error) => (b'-', error.to_string()),
-    };
-    let text = [&[kind], text.as_bytes()].concat();
-    (1..mpi.ranks()).for_each(|to| send_text(mpi, to, &text));
-    Ok(found?.flatten().unwrap_or_else(nominal))
+    let figures = found.map(|found| found.flatten().unwrap_or_else(nominal));
+    match &figures {
+        Ok(figures) => tell(mpi, Ok(figures.to_json().as_bytes())),
+        Err(error) => tell(mpi, Err(&error.to_string())),
+    }
+    Ok(figures?)
 }
 
 /// Threads of a rank: the cores it is bound to, or its share of the machine's.

@@ -6,7 +6,7 @@ use eindecomp::{Cluster, EinGraph, Launched, PlanOrigin, Session};
 use eindecomp_core::graph::Role;
 use eindecomp_core::reference::RefTensor;
 use eindecomp_runtime::Tensor;
-use eindecomp_runtime::transport::{Message, Mpi, Receive, Transport, send_text, wait_text};
+use eindecomp_runtime::transport::{Message, Mpi, Receive, Transport, tell, told};
 
 use crate::cases::{self, Program, Work};
 use crate::check::{check, files};
@@ -89,10 +89,10 @@ fn conformance() {
                 let runs = if job.rank() == 0 {
                     let here = first.insert(alone.run(program));
                     let runs = [u8::from(here.is_ok())];
-                    (1..job.ranks()).for_each(|to| send_text(&*mpi, to, &runs));
+                    tell(&*mpi, Ok(&runs));
                     here.is_ok()
                 } else {
-                    wait_text(&*mpi, 0, "whether a case has a result") == [1]
+                    told(&*mpi, "whether a case has a result") == Ok(vec![1])
                 };
                 if !runs {
                     continue;

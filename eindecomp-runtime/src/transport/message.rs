@@ -75,20 +75,31 @@ pub fn wait(
     }
 }
 
-/// Sends a text to another rank, which waits for one.
-pub fn send_text(transport: &dyn Transport, to: u32, text: &[u8]) {
+/// Sends a text, or why there is none, from rank 0 to every other rank, which [waits](told) for it.
+pub fn tell(transport: &dyn Transport, said: Result<&[u8], &str>) {
+    let text = said.unwrap_or_else(str::as_bytes);
+    let text = [&[u8::from(said.is_ok())], text].concat();
     let bytes = (text.len() as u64).to_le_bytes();
-    transport.send(to, TEXT_TAGS[0], Message::from(&bytes[..]));
-    transport.send(to, TEXT_TAGS[1], Message::from(text));
+    for to in 1..transport.ranks() {
+        transport.send(to, TEXT_TAGS[0], Message::from(&bytes[..]));
+        transport.send(to, TEXT_TAGS[1], Message::from(&text[..]));
+    }
 }
 
-/// Waits for a text of another rank.
-pub fn wait_text(transport: &dyn Transport, from: u32, what: &'static str) -> Vec<u8> {
+/// Waits for the text of rank 0.
+///
+/// # Errors
+/// Why rank 0 has none.
+pub fn told(transport: &dyn Transport, what: &'static str) -> Result<Vec<u8>, String> {
     const BYTES: usize = size_of::<u64>();
-    let bytes = wait(transport, from, TEXT_TAGS[0], BYTES, move || what.into());
+    let bytes = wait(transport, 0, TEXT_TAGS[0], BYTES, move || what.into());
     let mut length = [0; BYTES];
     length.copy_from_slice(bytes.bytes());
     let length = u64::from_le_bytes(length) as usize;
-    let text = wait(transport, from, TEXT_TAGS[1], length, move || what.into());
-    text.bytes().to_vec()
+    let text = wait(transport, 0, TEXT_TAGS[1], length, move || what.into());
+    match text.bytes().split_first() {
+        Some((1, text)) => Ok(text.to_vec()),
+        Some((_, why)) => Err(String::from_utf8_lossy(why).into_owned()),
+        None => transport.abort(&format!("rank 0 sent nothing of {what}")),
+    }
 }

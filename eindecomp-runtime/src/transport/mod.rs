@@ -10,7 +10,7 @@ mod message;
 mod mpi;
 
 pub(crate) use counters::Counters;
-pub use message::{Message, Receive, send_text, wait, wait_text};
+pub use message::{Message, Receive, tell, told, wait};
 #[cfg(feature = "mpi")]
 pub use mpi::{Mpi, MpiError};
 
