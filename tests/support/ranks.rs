@@ -34,6 +34,12 @@ impl Threads {
     }
 }
 
+/// Hands a message over; nothing is locked meanwhile.
+fn deliver(message: Message, receive: Receive) {
+    assert_eq!(message.bytes().len(), receive.bytes, "{}", (receive.what)());
+    (receive.done)(message);
+}
+
 impl Transport for Threads {
     fn rank(&self) -> u32 {
         self.rank
@@ -55,8 +61,7 @@ impl Transport for Threads {
             None => post.sent.entry(line).or_default().push_back(message),
             Some(receive) => {
                 drop(post);
-                assert_eq!(message.bytes().len(), receive.bytes, "{}", (receive.what)());
-                (receive.done)(message);
+                deliver(message, receive);
             }
         }
     }
@@ -69,8 +74,7 @@ impl Transport for Threads {
             None => post.awaited.entry(line).or_default().push_back(receive),
             Some(message) => {
                 drop(post);
-                assert_eq!(message.bytes().len(), receive.bytes, "{}", (receive.what)());
-                (receive.done)(message);
+                deliver(message, receive);
             }
         }
     }

@@ -29,6 +29,8 @@ pub(super) use micro::{Element, Plus, Set, Times};
 use micro::{Micro, Tile};
 use pack::pack;
 
+/// Bytes of a line of the cache.
+const LINE: usize = 64;
 /// Depth of a block: a panel of B stays in the first-level cache.
 const DEPTH: usize = 256;
 /// Rows of a block, about: a block of A stays in the second-level cache.
@@ -262,7 +264,6 @@ fn even_step(places: &[isize]) -> Option<isize> {
 /// The first `size` elements of a buffer, which is made large enough, that start where a line of the cache
 /// does: else every load of a wide register would be of two lines.
 fn aligned<T: Element>(buffer: &mut Vec<T>, size: usize) -> &mut [T] {
-    const LINE: usize = 64;
     let spare = LINE / size_of::<T>();
     buffer.resize(buffer.len().max(size + spare), T::ZERO);
     let skip = buffer.as_ptr().align_offset(LINE).min(spare);

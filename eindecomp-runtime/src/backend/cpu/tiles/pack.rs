@@ -2,7 +2,7 @@
 
 use super::lanes::Lanes;
 use super::micro::{Element, Set};
-use super::{aligned, are_neighbours};
+use super::{LINE, aligned, are_neighbours};
 
 /// Panels that are filled at once from lanes that lie together: their rows, a panel's size apart, share a
 /// set of the first-level cache.
@@ -11,8 +11,6 @@ const PANELS: usize = 8;
 const AHEAD: usize = 8;
 /// Elements of a lane that are fetched ahead.
 const AHEAD_ALONG: usize = 64;
-/// Bytes of a line of the cache.
-const LINE: usize = 64;
 /// Lanes of the widest register.
 const WIDEST: usize = 16;
 
