@@ -64,6 +64,12 @@ impl Dim {
         }
     }
 
+    /// The product of atoms, such as those of one of the [terms](Dim::terms).
+    pub fn monomial<'a>(atoms: impl IntoIterator<Item = &'a Atom>) -> Dim {
+        let atoms = atoms.into_iter().map(Dim::from);
+        atoms.fold(Dim::from(1), |product, atom| &product * &atom)
+    }
+
     /// The value, if there is no symbol in it.
     pub fn as_const(&self) -> Option<i64> {
         match self.terms.len() {
@@ -272,6 +278,16 @@ impl Dim {
 /// `c`, or the least coefficient.
 fn coefficient(c: i64) -> i64 {
     c.max(-i64::MAX)
+}
+
+impl From<&Atom> for Dim {
+    fn from(atom: &Atom) -> Dim {
+        match atom {
+            Atom::Sym(s) => Dim::sym(s.clone()),
+            Atom::Div(a, b) => a.floor_div(b),
+            Atom::Rem(a, b) => a.rem(b),
+        }
+    }
 }
 
 impl From<i64> for Dim {

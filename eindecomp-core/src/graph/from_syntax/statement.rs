@@ -553,19 +553,15 @@ fn needs_guard(e: &check::Expr) -> bool {
     let here = match &e.kind {
         ExprKind::Read(read) => {
             let gathers = read.subs.iter().any(|sub| match sub {
-                Sub::Expr(e) => reads(e),
+                Sub::Expr(e) => e.has_data(),
                 Sub::Merged(..) => false,
-                Sub::Mixed(mixed) => mixed.members.iter().any(reads),
+                Sub::Mixed(mixed) => mixed.members.iter().any(|e| e.has_data()),
             });
             read.guarded || (gathers && read.otherwise.is_none())
         }
         _ => false,
     };
     here || e.children().into_iter().any(needs_guard)
-}
-
-fn reads(e: &check::Expr) -> bool {
-    matches!(e.kind, ExprKind::Read(_) | ExprKind::Host(_)) || e.children().into_iter().any(reads)
 }
 
 /// Indices that an expression uses and does not reduce itself.

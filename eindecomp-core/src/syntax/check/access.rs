@@ -6,7 +6,6 @@ use super::dims::no_rest;
 use super::dtype::{Flex, cast, fix, flex, whole};
 use super::expr::{Mode, StmtCx};
 use super::extents::{Access, MergedUse, Shifted, Use};
-use super::ops::indices_in;
 use super::tree::{Expr, ExprKind, IndexId, Mixed, Read, Sub, Type, listed};
 use crate::ein::{DType, Dim, Value};
 use crate::syntax::ast::{self, Ident, Lit, Outside};
@@ -141,9 +140,8 @@ impl StmtCx<'_, '_> {
                         access: access.clone(),
                     });
                 } else {
-                    let mut indices = Vec::new();
-                    indices_in(&value, &mut indices);
-                    let guarded = indices.iter().any(|index| self.guards.contains(index));
+                    let indices = value.indices();
+                    let guarded = indices.iter().any(|(_, id)| self.guards.contains(id));
                     self.uses.shifted.push(Shifted {
                         at: value.clone(),
                         axis,
@@ -196,7 +194,7 @@ impl StmtCx<'_, '_> {
             return None;
         }
         // Where data leaves a member's part, nothing would tell.
-        if let Some(member) = members.iter().find(|member| by_data(member)) {
+        if let Some(member) = members.iter().find(|member| member.has_data()) {
             let text = "a member of a merged read depends on data";
             let diag = Diag::new(Code::Tuple, member.span, text);
             self.report(diag.help("store the tensor with an axis of its own for this member"));
@@ -472,10 +470,6 @@ impl StmtCx<'_, '_> {
         }
         Some(value)
     }
-}
-
-fn by_data(e: &Expr) -> bool {
-    matches!(e.kind, ExprKind::Read(_) | ExprKind::Host(_)) || e.children().into_iter().any(by_data)
 }
 
 /// The members of merged axes as axes of their own, if there are so many.

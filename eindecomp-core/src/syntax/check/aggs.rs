@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::body::{BodyCx, Items};
 use super::dtype::{coerce, element_type, settle};
-use super::expr::{Args, MAX_SIZE, StmtCx, size};
+use super::expr::{Args, MAX_SIZE, StmtCx};
 use super::tree::{Component, Expr, ExprKind, RecordAgg};
 use super::types::{Declared, Once};
 use super::walk;
@@ -245,7 +245,7 @@ impl Check<'_, '_> {
         };
         let (mut cx, _) = StmtCx::new(self.cx, &[])?;
         let made = cx.defined(definition, known.clone(), e)?;
-        if size(&made) > MAX_SIZE {
+        if made.nodes().len() > MAX_SIZE {
             let text = format!("the {part} of `{}` unfolds to too much", self.agg.head.name);
             self.cx.errors.push(Diag::new(Code::TooDeep, e.span, text));
             return None;

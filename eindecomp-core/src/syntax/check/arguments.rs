@@ -457,15 +457,8 @@ pub(crate) fn solve_linear(
     let (mut slope, mut rest) = (Dim::from(0), Dim::from(0));
     for (monomial, coefficient) in axis.terms() {
         let is_symbol = |a: &Atom| matches!(a, Atom::Sym(s) if s == symbol);
-        let mut term = Dim::from(coefficient);
-        for atom in monomial.iter().filter(|a| !is_symbol(a)) {
-            term = &term
-                * &match atom {
-                    Atom::Sym(s) => Dim::sym(s.clone()),
-                    Atom::Div(a, b) => a.floor_div(b),
-                    Atom::Rem(a, b) => a.rem(b),
-                };
-        }
+        let others = monomial.iter().filter(|a| !is_symbol(a));
+        let term = &Dim::from(coefficient) * &Dim::monomial(others);
         match monomial.iter().filter(|a| is_symbol(a)).count() {
             0 => rest = &rest + &term,
             1 => slope = &slope + &term,

@@ -495,8 +495,3 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         self.indices.iter().map(|d| d.name.clone()).collect()
     }
 }
-
-/// Nodes of an expression.
-pub(super) fn size(e: &Expr) -> usize {
-    1 + e.children().into_iter().map(size).sum::<usize>()
-}

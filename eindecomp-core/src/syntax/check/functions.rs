@@ -1,7 +1,7 @@
 //! Calls in expressions: functions of the table, scalar functions, and what is none of them.
 
 use super::dtype::cast;
-use super::expr::{MAX_SIZE, StmtCx, size};
+use super::expr::{MAX_SIZE, StmtCx};
 use super::tree::Expr;
 use super::walk::positions;
 use crate::ein::{Agg, DType, ScalarFn};
@@ -144,7 +144,8 @@ impl StmtCx<'_, '_> {
         self.inlined += 1;
         let made: Vec<Option<Expr>> = args.iter().map(|a| self.expr(a)).collect();
         let made = made.into_iter().collect::<Option<Vec<_>>>()?;
-        if self.inlined > MAX_INLINED || made.iter().map(size).sum::<usize>() > MAX_SIZE {
+        let parts: usize = made.iter().map(|e| e.nodes().len()).sum();
+        if self.inlined > MAX_INLINED || parts > MAX_SIZE {
             let text = "the scalar functions of this statement unfold to too much";
             let diag = Diag::new(Code::TooDeep, name.span, text);
             self.report(diag.help("define the inner part by a `let` of its own"));

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::extents::{Access, Decl, Shifted, Use, Uses};
-use super::ops::indices_in;
 use super::prove::{Equality, Facts};
 use super::tree::{Expr, ExprKind, IndexId};
 use crate::ein::Dim;
@@ -203,7 +202,8 @@ impl Reading<'_, '_> {
         let mut bare = self.bare.iter().enumerate();
         bare.any(|(at, u)| u.index == index && here(&u.access) && !besides.contains(&at))
             || (self.all.merged.iter()).any(|m| here(&m.access) && m.members.contains(&index))
-            || (self.all.shifted.iter()).any(|s| here(&s.access) && in_position(&s.at, index))
+            || (self.all.shifted.iter())
+                .any(|s| here(&s.access) && s.at.indices().iter().any(|(_, id)| *id == index))
     }
 
     /// How many more indices are called like their axes with changes of one access, if all that
@@ -270,7 +270,8 @@ impl Reading<'_, '_> {
     /// The index and a position of its access that may be anywhere change places.
     fn gather(&self, wrong: usize) -> Option<Meant> {
         let u = &self.bare[wrong];
-        let anywhere = |s: &&Shifted| reads(&s.at) || s.access.padded;
+        let reads = |e: &Expr| matches!(e.kind, ExprKind::Read(_));
+        let anywhere = |s: &&Shifted| s.at.nodes().into_iter().any(reads) || s.access.padded;
         let gathers = self.all.shifted.iter().filter(anywhere);
         let mut gathers = gathers.filter(|s| Arc::ptr_eq(&s.access, &u.access));
         let mut moved = self.bare.to_vec();
@@ -366,15 +367,4 @@ fn permutes(bare: &[Use], changes: &Changes) -> bool {
     old.sort_unstable();
     new.sort_unstable();
     old == new
-}
-
-fn in_position(e: &Expr, index: IndexId) -> bool {
-    let mut indices = Vec::new();
-    indices_in(e, &mut indices);
-    indices.contains(&index)
-}
-
-/// Does an expression read a tensor?
-fn reads(e: &Expr) -> bool {
-    matches!(e.kind, ExprKind::Read(_)) || e.children().into_iter().any(reads)
 }

@@ -5,7 +5,7 @@ use super::expr::{Mode, StmtCx};
 use super::fixes::zero;
 use super::padding;
 use super::ranges::poly;
-use super::tree::{Expr, ExprKind, IndexId, listed};
+use super::tree::{Expr, ExprKind, listed};
 use super::walk;
 use crate::ein::scalar::DTypeRule;
 use crate::ein::{DType, ScalarFn, Value};
@@ -321,7 +321,8 @@ impl StmtCx<'_, '_> {
             _ if is_comparison(*f) => {
                 let names = self.index_names();
                 if parts.iter().all(|p| poly(p, &names).is_some()) {
-                    parts.iter().for_each(|p| indices_in(p, &mut self.guards));
+                    let indices = parts.iter().flat_map(|p| p.indices());
+                    self.guards.extend(indices.map(|(_, id)| id));
                 }
             }
             _ => {}
@@ -374,14 +375,4 @@ fn no_bool(e: &ast::Expr, dtype: DType) -> Diag {
     let zero = zero(dtype);
     let help = format!("compare it: `{e} != {zero}`");
     diag.fix(Fix::after(e.span, format!(" != {zero}"), &help))
-}
-
-/// Every index in an expression.
-pub(super) fn indices_in(e: &Expr, out: &mut Vec<IndexId>) {
-    if let ExprKind::Index(id) = e.kind {
-        out.push(id);
-    }
-    for child in e.children() {
-        indices_in(child, out);
-    }
 }

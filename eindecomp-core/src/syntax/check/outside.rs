@@ -370,10 +370,9 @@ impl Walk<'_, '_> {
                 return None;
             }
             let end = |atom: &Atom| match atom {
-                Atom::Rem(..) if !open(atom) => factor(atom),
-                Atom::Rem(..) if (coefficient > 0) == low => Dim::from(0),
-                Atom::Rem(_, b) => &**b - &Dim::from(1),
-                atom => factor(atom),
+                Atom::Rem(..) if open(atom) && (coefficient > 0) == low => Dim::from(0),
+                Atom::Rem(_, b) if open(atom) => &**b - &Dim::from(1),
+                atom => Dim::from(atom),
             };
             let mut ends = monomial.iter().map(end);
             sum = &sum + &ends.try_fold(Dim::from(coefficient), |p, end| p.try_mul(&end))?;
@@ -392,7 +391,7 @@ impl Walk<'_, '_> {
 /// is known.
 fn rises(p: &Dim, name: &str, facts: &Facts) -> Option<bool> {
     let has = |d: &Dim| d.symbols().contains(name);
-    let mentions = |atom: &&Atom| has(&factor(atom));
+    let mentions = |atom: &&Atom| has(&Dim::from(*atom));
     let (mut slope, mut ways) = (Dim::from(0), Vec::new());
     for (monomial, coefficient) in p.terms() {
         let (with, rest): (Vec<&Atom>, Vec<&Atom>) = monomial.iter().partition(mentions);
@@ -401,8 +400,7 @@ fn rises(p: &Dim, name: &str, facts: &Facts) -> Option<bool> {
         match &with[..] {
             [] => {}
             [Atom::Sym(_)] if sizes => {
-                let rest = rest.iter().map(|atom| factor(atom));
-                slope = &slope + &rest.fold(Dim::from(coefficient), |f, atom| &f * &atom);
+                slope = &slope + &(&Dim::from(coefficient) * &Dim::monomial(rest));
             }
             [Atom::Div(a, b)] if sizes && !has(b) => {
                 ways.push(rises(a, name, facts)? == (coefficient > 0));
@@ -446,10 +444,7 @@ pub(super) fn inside(facts: &Facts, text: &str, at: &Dim, extent: &Dim) -> Vec<S
 pub(super) fn sides(d: &Dim) -> (Dim, Dim) {
     let (mut left, mut right) = (Dim::from(0), Dim::from(0));
     for (monomial, coefficient) in d.terms() {
-        let size = Dim::from(coefficient.abs());
-        let term = monomial
-            .iter()
-            .fold(size, |product, atom| &product * &factor(atom));
+        let term = &Dim::from(coefficient.abs()) * &Dim::monomial(monomial);
         if coefficient > 0 {
             left = &left + &term;
         } else {
@@ -457,13 +452,4 @@ pub(super) fn sides(d: &Dim) -> (Dim, Dim) {
         }
     }
     (left, right)
-}
-
-/// A factor of a term.
-pub(super) fn factor(atom: &Atom) -> Dim {
-    match atom {
-        Atom::Sym(s) => Dim::sym(s.clone()),
-        Atom::Div(a, b) => a.floor_div(b),
-        Atom::Rem(a, b) => a.rem(b),
-    }
 }

@@ -166,7 +166,7 @@ impl Facts {
         let put = |a: &Dim, (whole, part): &(Dim, Dim)| {
             let multiple = |atom: &Atom| match (atom, whole.as_symbol()) {
                 (Atom::Sym(s), Some(name)) if s == name => part * &whole.floor_div(part),
-                _ => of_monomial(std::slice::from_ref(atom)),
+                _ => Dim::from(atom),
             };
             let made = a.try_map_atoms(&|atom| Some(multiple(atom)));
             made.unwrap_or_else(|| a.clone())
@@ -194,7 +194,7 @@ impl Facts {
                 if coefficient % product.1 != 0 {
                     continue;
                 }
-                let rest = &of_monomial(&rest) * &Dim::from(coefficient / product.1);
+                let rest = &Dim::monomial(&rest) * &Dim::from(coefficient / product.1);
                 out = &(&out - &(&rest * &(&quotient * b))) + &(&rest * a);
             }
         }
@@ -216,7 +216,7 @@ impl Facts {
         let bound = |fact: &Dim| {
             let this = [Atom::Sym(symbol.into())];
             let (_, coefficient) = fact.terms().find(|(monomial, _)| *monomial == this)?;
-            let rest = fact - &of_monomial(&this).try_mul(&Dim::from(coefficient))?;
+            let rest = fact - &Dim::monomial(&this).try_mul(&Dim::from(coefficient))?;
             let alone = !rest.symbols().contains(symbol) && (coefficient > 0) == low;
             let end = rest.floor_div(&Dim::from(coefficient.abs()));
             alone.then(|| if low { -&end } else { end })
@@ -297,22 +297,11 @@ fn without(monomial: &[Atom], factor: &[Atom]) -> Option<Vec<Atom>> {
     Some(rest)
 }
 
-fn of_monomial(monomial: &[Atom]) -> Dim {
-    monomial.iter().fold(Dim::from(1), |product, atom| {
-        &product
-            * &match atom {
-                Atom::Sym(s) => Dim::sym(s.clone()),
-                Atom::Div(a, b) => a.floor_div(b),
-                Atom::Rem(a, b) => a.rem(b),
-            }
-    })
-}
-
 /// `(q, r)` with `a = q·b + r`, where `q` takes the terms of `a` that `b` divides.
 fn split(a: &Dim, b: &Dim) -> (Dim, Dim) {
     let (mut quotient, mut rest) = (Dim::from(0), Dim::from(0));
     for (monomial, coefficient) in a.terms() {
-        let term = &of_monomial(monomial) * &Dim::from(coefficient);
+        let term = &Dim::monomial(monomial) * &Dim::from(coefficient);
         if b.as_const() != Some(0) && term.rem(b).as_const() == Some(0) {
             quotient = &quotient + &term.floor_div(b);
         } else {

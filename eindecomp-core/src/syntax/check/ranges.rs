@@ -435,8 +435,6 @@ fn is_own(e: &Expr, axis: &Dim, indices: &[Index]) -> bool {
 
 /// Does a tensor or host value decide it? Then the kernel checks the range.
 fn data_dependent(e: &Expr) -> bool {
-    matches!(
-        e.kind,
-        ExprKind::Read(_) | ExprKind::Host(_) | ExprKind::Reduce(_)
-    ) || e.children().into_iter().any(data_dependent)
+    let reduces = |e: &&Expr| matches!(e.kind, ExprKind::Reduce(_));
+    e.has_data() || e.nodes().iter().any(reduces)
 }

@@ -1,7 +1,7 @@
 //! Positions that run over as many elements as the axis has, or over as many beside it: they are off
 //! by a shift.
 
-use super::outside::{factor, sides};
+use super::outside::sides;
 use super::prove::Facts;
 use super::ranges::Walk;
 use crate::ein::Dim;
@@ -75,8 +75,7 @@ impl Walk<'_, '_> {
 pub(super) fn difference(d: &Dim) -> String {
     let (left, right) = sides(d);
     let minus = right.terms().map(|(monomial, n)| {
-        let n = Dim::from(n);
-        let term = monomial.iter().fold(n, |term, atom| &term * &factor(atom));
+        let term = &Dim::from(n) * &Dim::monomial(monomial);
         format!(" - {term}")
     });
     match left.as_const() {

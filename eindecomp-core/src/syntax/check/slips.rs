@@ -45,9 +45,7 @@ impl Walk<'_, '_> {
         let mut places: Vec<Position<'_>> = Vec::new();
         for (sub, axis) in read.subs.iter().zip(axes) {
             let Sub::Expr(e) = sub else { return None };
-            let mut named = Vec::new();
-            indices(e, &mut named);
-            places.push((named, axis, poly(e, &self.names)?));
+            places.push((e.indices(), axis, poly(e, &self.names)?));
         }
         let mut used: Vec<IndexId> = places
             .iter()
@@ -100,9 +98,7 @@ impl Walk<'_, '_> {
         let mut positions = read.subs.iter().zip(axes).enumerate();
         positions.find_map(|(axis, (sub, extent))| {
             let Sub::Expr(e) = sub else { return None };
-            let (mut named, mut sizes) = (Vec::new(), Vec::new());
-            indices(e, &mut named);
-            strides(e, &mut sizes);
+            let (named, sizes) = (e.indices(), strides(e));
             let (_, last) = named.last()?;
             let size = self.indices[last.at()].extent.as_symbol()?.clone();
             let ([written], true) = (&sizes[..], named.is_sorted_by_key(|(_, id)| *id)) else {
@@ -115,41 +111,31 @@ impl Walk<'_, '_> {
             let mut shown = text.1.to_vec();
             shown[axis] = renamed(&shown[axis], &[(written, &size)]);
             let help = format!("did you mean `{}[{}]`?", text.0, shown.join(", "));
-            let places = spans(e, written).into_iter();
-            let edits = places.map(|span| (span, size.to_string())).collect();
+            let is_written = |e: &&Expr| as_symbol(e) == Some(written);
+            let places = e.nodes().into_iter().filter(is_written);
+            let edits = places.map(|e| (e.span, size.to_string())).collect();
             inside.then_some(Fix { help, edits })
         })
     }
 }
 
 /// The dims that stand as factors.
-fn strides(e: &Expr, out: &mut Vec<Arc<str>>) {
-    if let ExprKind::Call(ScalarFn::MUL, factors) = &e.kind {
-        let dims = factors.iter().filter_map(|factor| match &factor.kind {
-            ExprKind::Dim(dim) => dim.as_symbol().cloned(),
-            _ => None,
-        });
-        out.extend(dims);
-    }
-    e.children().into_iter().for_each(|e| strides(e, out));
+fn strides(e: &Expr) -> Vec<Arc<str>> {
+    let factors = |e: &'_ Expr| match &e.kind {
+        ExprKind::Call(ScalarFn::MUL, factors) => {
+            factors.iter().filter_map(as_symbol).cloned().collect()
+        }
+        _ => Vec::new(),
+    };
+    e.nodes().into_iter().flat_map(factors).collect()
 }
 
-/// Where a dim stands.
-fn spans(e: &Expr, name: &str) -> Vec<Span> {
+/// The dim that the expression is.
+fn as_symbol(e: &Expr) -> Option<&Arc<str>> {
     match &e.kind {
-        ExprKind::Dim(dim) if dim.as_symbol().is_some_and(|dim| **dim == *name) => vec![e.span],
-        _ => (e.children().into_iter())
-            .flat_map(|e| spans(e, name))
-            .collect(),
+        ExprKind::Dim(dim) => dim.as_symbol(),
+        _ => None,
     }
-}
-
-/// Where indices stand.
-fn indices(e: &Expr, out: &mut Vec<(Span, IndexId)>) {
-    if let ExprKind::Index(id) = e.kind {
-        out.push((e.span, id));
-    }
-    e.children().into_iter().for_each(|e| indices(e, out));
 }
 
 /// A text with the second name of each pair in place of the first.

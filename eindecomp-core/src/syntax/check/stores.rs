@@ -275,11 +275,12 @@ impl BodyCx<'_> {
             }
             axes.push(axis);
         }
-        let used = |id: IndexId| positions.iter().find(|p| mentions(&p.value, id));
-        let count = positions
-            .iter()
-            .flat_map(|p| all_indices(&p.value))
-            .collect::<BTreeSet<_>>();
+        let used = |id: IndexId| {
+            let at = |p: &&Position<'_>| p.value.indices().iter().any(|(_, other)| *other == id);
+            positions.iter().find(at)
+        };
+        let count = positions.iter().flat_map(|p| p.value.indices());
+        let count: BTreeSet<IndexId> = count.map(|(_, id)| id).collect();
         if let Some(free) = count.into_iter().find(|id| !covered.contains(id)) {
             let name = &indices[free.at()].name;
             let text = format!(
@@ -330,10 +331,10 @@ impl BodyCx<'_> {
 
     /// A position that moves no index: affine, of indices or of run-time numbers.
     fn affine(&mut self, e: &Expr, position: &Position<'_>) -> Option<()> {
-        let indices = all_indices(e);
+        let indices = e.indices();
         let what = if !is_affine(e) {
             "is not affine in indices, dims and integers of rank 0"
-        } else if !indices.is_empty() && has_data(e) {
+        } else if !indices.is_empty() && e.has_data() {
             "follows the index of another axis and a run-time number at once"
         } else {
             return Some(());
@@ -391,7 +392,7 @@ fn axis(position: &Position<'_>, covered: &BTreeSet<IndexId>) -> StoreAxis {
         };
     }
     if let ExprKind::Call(ScalarFn::REM, args) = &e.kind
-        && all_indices(&args[1]).is_empty()
+        && args[1].indices().is_empty()
         && ranges::poly(&args[1], &[]).as_ref() == Some(&position.extent)
         && let Some((index, offset)) = shifted(&args[0]).filter(|(i, _)| !covered.contains(i))
     {
@@ -420,7 +421,7 @@ fn shifted(e: &Expr) -> Option<(IndexId, Option<Expr>)> {
     };
     if terms
         .iter()
-        .any(|(_, t)| !all_indices(t).is_empty() || !is_affine(t))
+        .any(|(_, t)| !t.indices().is_empty() || !is_affine(t))
     {
         return None;
     }
@@ -468,27 +469,9 @@ fn sum<'e>(e: &'e Expr, negative: bool, out: &mut Vec<(bool, &'e Expr)>) {
     }
 }
 
-fn all_indices(e: &Expr) -> Vec<IndexId> {
-    let mut found = match e.kind {
-        ExprKind::Index(id) => vec![id],
-        _ => Vec::new(),
-    };
-    found.extend(e.children().into_iter().flat_map(all_indices));
-    found
-}
-
-fn mentions(e: &Expr, id: IndexId) -> bool {
-    all_indices(e).contains(&id)
-}
-
-fn has_data(e: &Expr) -> bool {
-    matches!(e.kind, ExprKind::Read(_) | ExprKind::Host(_))
-        || e.children().into_iter().any(has_data)
-}
-
 /// Sums and multiples of indices, dims, literals, host values and integers of rank 0.
 fn is_affine(e: &Expr) -> bool {
-    let free = |e: &Expr| all_indices(e).is_empty();
+    let free = |e: &Expr| e.indices().is_empty();
     match &e.kind {
         ExprKind::Lit(_) | ExprKind::Host(_) | ExprKind::Index(_) | ExprKind::Dim(_) => true,
         ExprKind::Read(read) => read.subs.is_empty(),

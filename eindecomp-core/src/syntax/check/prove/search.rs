@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Facts, gcd, is_sum, of_monomial, without};
+use super::{Facts, gcd, is_sum, without};
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
 
@@ -83,7 +83,7 @@ impl Search<'_> {
                 // k·goal = λ·rest·fact + next, so `next ≥ 1 - k` suffices.
                 let common = gcd(by.abs(), coefficient.abs());
                 let (k, lambda) = (by.abs() / common, coefficient.abs() / common);
-                let cancelled = &(fact * &of_monomial(&rest)) * &Dim::from(lambda);
+                let cancelled = &(fact * &Dim::monomial(&rest)) * &Dim::from(lambda);
                 let left = &(&(goal * &Dim::from(k)) - &cancelled) + &Dim::from(k - 1);
                 let left = self.facts.cancel(&left);
                 if self::degree(&left) <= degree {
@@ -115,7 +115,7 @@ impl Search<'_> {
             } else {
                 &mut rest
             };
-            let term = of_monomial(others.as_deref().unwrap_or(monomial));
+            let term = Dim::monomial(others.as_deref().unwrap_or(monomial));
             *sum = &*sum + &(&term * &Dim::from(coefficient));
         }
         let last = b - &Dim::from(1);

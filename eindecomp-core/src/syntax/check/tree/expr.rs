@@ -87,6 +87,31 @@ impl Expr {
             _ => Vec::new(),
         }
     }
+
+    /// It and every expression in it, in the order in which they stand.
+    pub fn nodes(&self) -> Vec<&Expr> {
+        let (mut nodes, mut left) = (Vec::new(), vec![self]);
+        while let Some(e) = left.pop() {
+            nodes.push(e);
+            left.extend(e.children().into_iter().rev());
+        }
+        nodes
+    }
+
+    /// The indices in it by themselves, and where they stand.
+    pub fn indices(&self) -> Vec<(Span, IndexId)> {
+        let index = |e: &Expr| match e.kind {
+            ExprKind::Index(id) => Some((e.span, id)),
+            _ => None,
+        };
+        self.nodes().into_iter().filter_map(index).collect()
+    }
+
+    /// Does its value depend on that of a tensor or host parameter?
+    pub fn has_data(&self) -> bool {
+        let is_data = |e: &&Expr| matches!(e.kind, ExprKind::Read(_) | ExprKind::Host(_));
+        self.nodes().iter().any(is_data)
+    }
 }
 
 /// A read access.
