@@ -20,31 +20,40 @@ impl Pass for CommonStatements {
     }
 
     fn run(&self, graph: &BoundGraph) -> Result<Rewrite, GraphError> {
-        let mut known: HashMap<EinSumSpec, NodeId> = HashMap::new();
+        // By the tensors that they read, the first statements of each meaning.
+        let mut known: HashMap<Vec<NodeId>, Vec<NodeId>> = HashMap::new();
         Rebuild::each(graph, |rebuild, id| {
             let node = graph.node(id);
-            let Some(meaning) = node.einsum().and_then(|e| meaning(node, e, rebuild)) else {
+            let Some(e) = node.einsum().filter(|e| may_be_shared(node, e)) else {
                 return Ok(None);
             };
-            let first = *known.entry(meaning).or_insert(id);
-            if first == id || !covers(&graph.node(first).pins, &node.pins) {
+            let read = e.operands.iter().map(|o| rebuild.node(o.node)).collect();
+            let alike = known.entry(read).or_default();
+            let same = |first: &&NodeId| {
+                let other = graph.node(**first).einsum();
+                other.is_some_and(|other| meaning(other, rebuild) == meaning(e, rebuild))
+            };
+            let Some(&first) = alike.iter().find(same) else {
+                alike.push(id);
+                return Ok(None);
+            };
+            let (name, pins) = (&graph.node(first).name, &graph.node(first).pins);
+            if !covers(pins, &node.pins) {
                 return Ok(None);
             }
             rebuild.map[id.at()] = Some(rebuild.node(first));
-            Ok(Some(format!(
-                "`{}` is `{}`",
-                node.name,
-                graph.node(first).name
-            )))
+            Ok(Some(format!("`{}` is `{name}`", node.name)))
         })
     }
 }
 
-/// The statement without names, over the tensors of the new graph; `None` if it stays what it is.
-fn meaning(node: &Node, e: &EinSum, rebuild: &Rebuild) -> Option<EinSumSpec> {
-    if node.store.is_some() || e.opaque().is_some() {
-        return None;
-    }
+/// A version of a state stays what it is, and so does a kernel that may do something else each time.
+fn may_be_shared(node: &Node, e: &EinSum) -> bool {
+    node.store.is_none() && e.opaque().is_none()
+}
+
+/// The statement without names, over the tensors of the new graph.
+fn meaning(e: &EinSum, rebuild: &Rebuild<'_>) -> EinSumSpec {
     let mut spec = e.clone().into_spec();
     for label in &mut spec.labels {
         label.name = "".into();
@@ -52,7 +61,7 @@ fn meaning(node: &Node, e: &EinSum, rebuild: &Rebuild) -> Option<EinSumSpec> {
     for operand in &mut spec.operands {
         operand.node = rebuild.node(operand.node);
     }
-    Some(spec)
+    spec
 }
 
 /// Does a statement with the pins `first` do what `pins` ask?

@@ -281,7 +281,7 @@ impl<'a> Product<'a> {
         let reduced = (terms[0].labels | terms[1].labels | unused) & !self.out;
         let e = self.statement(&terms, self.e.out.clone(), reduced, self.e.dtype);
         let name = rebuild.old.node(self.id).name.clone();
-        rebuild.map[self.id.at()] = Some(rebuild.new.einsum(name, e, Vec::new())?);
+        rebuild.map[self.id.at()] = Some(rebuild.builder()?.einsum(name, e, Vec::new())?);
         Ok(())
     }
 
@@ -328,7 +328,7 @@ impl<'a> Product<'a> {
         let e = self.statement(&terms, out, reduced, self.acc);
         *count += 1;
         let name = format!("{}.{count}", rebuild.old.node(self.id).name);
-        let node = rebuild.new.einsum(name, e, Vec::new())?;
+        let node = rebuild.builder()?.einsum(name, e, Vec::new())?;
         Ok(Term {
             operand: Operand {
                 node,

@@ -29,7 +29,7 @@ impl Pass for ElementwiseFusion {
     fn run(&self, graph: &BoundGraph) -> Result<Rewrite, GraphError> {
         let mut specs = statements(graph);
         let mut readers = vec![0; specs.len()];
-        for node in specs.iter().flatten().flat_map(sources) {
+        for node in specs.iter().flatten().flat_map(|spec| sources(spec)) {
             readers[node.at()] += 1;
         }
         let mut did = Vec::new();
@@ -44,7 +44,7 @@ impl Pass for ElementwiseFusion {
                 };
                 let only = readers[from.at()] == 1;
                 if let Some(reads) = fusable(graph, (id, &spec), (from, made), only) {
-                    inline(&mut spec, &reads, made, &|o| graph.node(o.node).dtype);
+                    inline(spec.to_mut(), &reads, made, &|o| graph.node(o.node).dtype);
                     did.push(format!("`{}` into `{}`", graph.node(from).name, node.name));
                 }
             }

@@ -156,7 +156,7 @@ impl<'a> Sides<'a> {
             let (side, order) = self.side(&given, side);
             let name = format!("{}.in{count}", self.graph.node(self.id).name);
             let side = EinSum::new(side).expect("its labels are its axes");
-            let node = rebuild.new.einsum(name, side, Vec::new())?;
+            let node = rebuild.builder()?.einsum(name, side, Vec::new())?;
             values.push(Expr::Operand(spec.operands.len()));
             spec.operands.push(Operand {
                 node,
@@ -171,7 +171,7 @@ impl<'a> Sides<'a> {
         prune(&mut spec);
         let e = EinSum::new(spec).expect("only reads were replaced");
         let name = self.graph.node(self.id).name.clone();
-        rebuild.map[self.id.at()] = Some(rebuild.new.einsum(name, e, Vec::new())?);
+        rebuild.map[self.id.at()] = Some(rebuild.builder()?.einsum(name, e, Vec::new())?);
         Ok(count)
     }
 

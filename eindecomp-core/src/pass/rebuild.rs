@@ -1,15 +1,23 @@
 //! What passes build graphs with.
 
+use std::borrow::Cow;
+
 use super::Rewrite;
 use crate::ein::{EinSum, EinSumSpec, Expr, Operand};
 use crate::graph::{EinGraph, GraphBuilder, GraphError, Node, NodeId, Op, Store};
 
-/// A graph being built from another one, node by node.
+/// The statement of a node, which may have been rewritten.
+pub(super) type Spec<'g> = Cow<'g, EinSumSpec>;
+
+/// A graph being built from another one, node by node. As long as all nodes are those of the old graph, none
+/// is made: mostly a pass finds nothing to do.
 pub(super) struct Rebuild<'a> {
     pub old: &'a EinGraph,
-    pub new: GraphBuilder,
+    new: GraphBuilder,
     /// Old node → new node, for those done so far.
     pub map: Vec<Option<NodeId>>,
+    /// How many nodes at the start are those of the old graph; `None` once they are made.
+    same: Option<u32>,
 }
 
 impl<'a> Rebuild<'a> {
@@ -18,6 +26,7 @@ impl<'a> Rebuild<'a> {
             old,
             new: GraphBuilder::like(old),
             map: vec![None; old.nodes().len()],
+            same: Some(0),
         }
     }
 
@@ -29,7 +38,10 @@ impl<'a> Rebuild<'a> {
         let (mut rebuild, mut did) = (Rebuild::of(old), Vec::new());
         for (id, _) in old.ids() {
             match change(&mut rebuild, id)? {
-                Some(what) => did.push(what),
+                Some(what) => {
+                    rebuild.builder()?;
+                    did.push(what);
+                }
                 None => rebuild.copy(id)?,
             }
         }
@@ -41,20 +53,32 @@ impl<'a> Rebuild<'a> {
         self.map[old.at()].expect("operands precede uses")
     }
 
+    /// The new graph, as far as it is.
+    pub fn builder(&mut self) -> Result<&mut GraphBuilder, GraphError> {
+        for same in 0..self.same.take().unwrap_or(0) {
+            self.copy(NodeId(same))?;
+        }
+        Ok(&mut self.new)
+    }
+
     /// Takes a node over.
     pub fn copy(&mut self, id: NodeId) -> Result<(), GraphError> {
+        if let Some(same) = &mut self.same {
+            *same += 1;
+            self.map[id.at()] = Some(id);
+            return Ok(());
+        }
         let node = self.old.node(id);
-        let new = match &node.op {
+        match &node.op {
             Op::Input(role) => {
                 let (name, shape) = (node.name.clone(), node.shape.clone());
                 let new = self.new.input(name, *role, node.dtype, shape)?;
                 self.new.pin(new, node.pins.iter().cloned());
-                new
+                self.map[id.at()] = Some(new);
+                Ok(())
             }
-            Op::EinSum(e) => return self.put(id, e.clone().into_spec()),
-        };
-        self.map[id.at()] = Some(new);
-        Ok(())
+            Op::EinSum(e) => self.put(id, e.clone().into_spec()),
+        }
     }
 
     /// Takes a statement over that computes the same in another way. Its operands are old nodes.
@@ -66,14 +90,14 @@ impl<'a> Rebuild<'a> {
         let node = self.old.node(id);
         let (name, pins) = (node.name.clone(), node.pins.clone());
         let new = match &node.store {
-            None => self.new.einsum(name, e, pins)?,
+            None => self.builder()?.einsum(name, e, pins)?,
             Some(store) => {
                 let state = self.node(store.state);
                 let store = Store {
                     state,
                     ..store.clone()
                 };
-                self.new.store(name, e, store, pins)?
+                self.builder()?.store(name, e, store, pins)?
             }
         };
         self.map[id.at()] = Some(new);
@@ -84,16 +108,17 @@ impl<'a> Rebuild<'a> {
     /// which something was done.
     pub fn all(
         old: &'a EinGraph,
-        mut specs: Vec<Option<EinSumSpec>>,
+        mut specs: Vec<Option<Spec<'_>>>,
         did: Vec<String>,
     ) -> Result<Rewrite, GraphError> {
         if did.is_empty() {
             return Ok(Rewrite::Unchanged);
         }
         let (mut rebuild, needed) = (Rebuild::of(old), needed(old, &specs));
+        rebuild.builder()?;
         for (id, node) in old.ids() {
             match specs[id.at()].take() {
-                Some(spec) if needed[id.at()] => rebuild.put(id, spec)?,
+                Some(spec) if needed[id.at()] => rebuild.put(id, spec.into_owned())?,
                 None if node.role().is_some() => rebuild.copy(id)?,
                 _ => {}
             }
@@ -120,8 +145,8 @@ impl<'a> Rebuild<'a> {
 }
 
 /// The statement of every node that is no input.
-pub(super) fn statements(graph: &EinGraph) -> Vec<Option<EinSumSpec>> {
-    let spec = |n: &Node| n.einsum().map(|e| e.clone().into_spec());
+pub(super) fn statements(graph: &EinGraph) -> Vec<Option<Spec<'_>>> {
+    let spec = |n| Node::einsum(n).map(|e| Spec::Borrowed(e));
     graph.nodes().iter().map(spec).collect()
 }
 
@@ -143,7 +168,7 @@ pub(super) fn sources(spec: &EinSumSpec) -> Vec<NodeId> {
 }
 
 /// Which nodes results and states need, if these are the statements.
-pub(super) fn needed(graph: &EinGraph, specs: &[Option<EinSumSpec>]) -> Vec<bool> {
+pub(super) fn needed(graph: &EinGraph, specs: &[Option<Spec<'_>>]) -> Vec<bool> {
     let mut needed = vec![false; specs.len()];
     let outputs = graph.outputs().iter().map(|o| o.node);
     for id in outputs.chain(graph.states().map(|(_, last)| last)) {
@@ -151,7 +176,7 @@ pub(super) fn needed(graph: &EinGraph, specs: &[Option<EinSumSpec>]) -> Vec<bool
     }
     for at in (0..specs.len()).rev().filter(|&at| specs[at].is_some()) {
         if needed[at] {
-            let read = specs[at].iter().flat_map(sources);
+            let read = specs[at].iter().flat_map(|spec| sources(spec));
             read.for_each(|id| needed[id.at()] = true);
         }
     }

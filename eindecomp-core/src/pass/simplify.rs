@@ -28,15 +28,17 @@ impl Pass for Identities {
             };
             let dtypes = |n: usize| e.operands.get(n).map(|o| graph.node(o.node).dtype);
             let simpler = |x: Expr| x.map(&mut |x| simplify(x, &dtypes));
-            let mut spec = e.clone().into_spec();
-            spec.body = simpler(spec.body);
-            if let Some(reduce) = &mut spec.reduce {
-                let filter = reduce.filter.take().map(simpler);
-                let all = Expr::Const(Value::Bool(true), DType::Bool);
-                reduce.filter = filter.filter(|f| *f != all);
-            }
-            if spec == **e {
+            let all = Expr::Const(Value::Bool(true), DType::Bool);
+            let filter = e.reduce.as_ref().and_then(|r| r.filter.as_ref());
+            let simpler_filter = filter.cloned().map(simpler).filter(|f| *f != all);
+            let body = simpler(e.body.clone());
+            if body == e.body && simpler_filter.as_ref() == filter {
                 return Ok(None);
+            }
+            let mut spec = e.clone().into_spec();
+            spec.body = body;
+            if let Some(reduce) = &mut spec.reduce {
+                reduce.filter = simpler_filter;
             }
             prune(&mut spec);
             rebuild.put(id, spec)?;

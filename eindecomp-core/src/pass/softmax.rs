@@ -12,7 +12,9 @@
 //! statements with pins, and accumulators that differ stay as they are.
 
 use super::inline::{LARGEST, inline, is_open};
-use super::rebuild::{map_exprs, needed, operands_of, prune, reads_of, size, sources, statements};
+use super::rebuild::{
+    Spec, map_exprs, needed, operands_of, prune, reads_of, size, sources, statements,
+};
 use super::{Pass, Rebuild, Rewrite};
 use crate::ein::{Agg, DType, EinSumSpec, Expr, Fold, Label, LabelId, Operand, Reduce, ScalarFn};
 use crate::graph::from_syntax::softmax_sum;
@@ -33,7 +35,7 @@ impl Pass for SoftmaxSum {
             let Some((spec, total)) = attention(graph, &specs, id) else {
                 continue;
             };
-            let before = specs[id.at()].replace(spec);
+            let before = specs[id.at()].replace(Spec::Owned(spec));
             if needed(graph, &specs)[total.at()] {
                 // Weights are made all the same.
                 specs[id.at()] = before;
@@ -47,7 +49,7 @@ impl Pass for SoftmaxSum {
                 continue;
             };
             let (spec, from) = scores;
-            let before = specs[id.at()].replace(spec);
+            let before = specs[id.at()].replace(Spec::Owned(spec));
             match needed(graph, &specs)[from.at()] {
                 true => specs[id.at()] = before,
                 false => did.push(format!("`{}` into `{}`", graph.node(from).name, node.name)),
@@ -60,11 +62,11 @@ impl Pass for SoftmaxSum {
 /// A statement with what it reads of element-wise ones in place, but for reads of `but`.
 fn expanded(
     graph: &BoundGraph,
-    specs: &[Option<EinSumSpec>],
+    specs: &[Option<Spec<'_>>],
     id: NodeId,
     but: &[NodeId],
 ) -> Option<EinSumSpec> {
-    let mut spec = specs[id.at()].clone()?;
+    let mut spec = specs[id.at()].clone()?.into_owned();
     let open = |from: NodeId| {
         let made = specs[from.at()].as_ref().filter(|_| !but.contains(&from))?;
         is_open(graph, from, made).then_some((from, made))
@@ -83,7 +85,7 @@ fn expanded(
 /// The statement as a `softmax_sum`, and the sum of weights that it then does without.
 fn attention(
     graph: &BoundGraph,
-    specs: &[Option<EinSumSpec>],
+    specs: &[Option<Spec<'_>>],
     id: NodeId,
 ) -> Option<(EinSumSpec, NodeId)> {
     let node = graph.node(id);
@@ -94,14 +96,34 @@ fn attention(
         return None;
     }
     let (a, b) = call2(&e.body, ScalarFn::MUL)?;
-    let weighs = |value: &Expr, at: usize| {
+    let weighs = |weight: &Expr, value: &Expr, at: usize| {
+        if !is_quotient(graph, specs, e, weight) {
+            return None;
+        }
         let values = operands_of(value).into_iter();
         let values: Vec<NodeId> = values.map(|n| e.operands[n].node).collect();
         let spec = expanded(graph, specs, id, &values)?;
         let found = Weighed::of(graph, specs, &spec, at)?;
         Some((found.softmax_sum(&spec)?, found.total))
     };
-    weighs(b, 1).or_else(|| weighs(a, 0))
+    weighs(a, b, 1).or_else(|| weighs(b, a, 0))
+}
+
+/// Is a value of a statement a quotient, with what it reads of element-wise statements in place?
+fn is_quotient<'s>(
+    graph: &BoundGraph,
+    specs: &'s [Option<Spec<'_>>],
+    mut spec: &'s EinSumSpec,
+    mut x: &'s Expr,
+) -> bool {
+    while let Expr::Operand(n) = x {
+        let from = spec.operands[*n].node;
+        match &specs[from.at()] {
+            Some(made) if is_open(graph, from, made) => (spec, x) = (made, &made.body),
+            _ => return false,
+        }
+    }
+    call2(x, ScalarFn::DIV).is_some()
 }
 
 /// A sum of values by weights that are a softmax.
@@ -117,7 +139,7 @@ impl<'a> Weighed<'a> {
     /// `value` is which factor of the body the values are.
     fn of(
         graph: &BoundGraph,
-        specs: &[Option<EinSumSpec>],
+        specs: &[Option<Spec<'_>>],
         spec: &'a EinSumSpec,
         value: usize,
     ) -> Option<Weighed<'a>> {
@@ -187,7 +209,7 @@ fn shifted(x: &Expr) -> Option<(&Expr, &Expr)> {
 /// for each of its labels, the label of `spec`.
 fn reduction(
     graph: &BoundGraph,
-    specs: &[Option<EinSumSpec>],
+    specs: &[Option<Spec<'_>>],
     spec: &EinSumSpec,
     x: &Expr,
     agg: Agg,
@@ -261,7 +283,7 @@ impl Side<'_> {
 /// A `softmax_sum` with the sum of products that makes its scores inside, and where that was.
 fn with_scores(
     graph: &BoundGraph,
-    specs: &[Option<EinSumSpec>],
+    specs: &[Option<Spec<'_>>],
     id: NodeId,
     spec: &EinSumSpec,
 ) -> Option<(EinSumSpec, NodeId)> {
@@ -285,7 +307,7 @@ fn with_scores(
             && read.otherwise.is_none()
             && points == graph.elements(read.node)
             && reads_of(spec, read.node).0.len() == 1;
-        fits.then_some((n, read.node, made.clone(), labels))
+        fits.then(|| (n, read.node, made.clone().into_owned(), labels))
     });
     let (read, from, mut made, labels) = found?;
     let mut spec = spec.clone();
