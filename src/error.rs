@@ -6,7 +6,10 @@ use eindecomp_core::ein::DType;
 use eindecomp_core::graph::BindError;
 
 /// Why a model could not be compiled, loaded or run.
-#[derive(Debug, thiserror::Error)]
+///
+/// Its `Debug` is its text, which names its causes: so `fn main() -> Result<(), eindecomp::Error>` tells a user what to
+/// do, and `unwrap` a developer.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A tensor that is not there.
@@ -128,6 +131,8 @@ pub enum Error {
     #[error("{0}")]
     Source(String),
 }
+
+eindecomp_core::debug_is_text!(Error);
 
 /// An input axis that does not fit its declaration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -25,7 +25,7 @@ impl fmt::Display for CompositionError {
 }
 
 /// Every mistake in the composition of a graph.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct CompositionErrors(pub Vec<CompositionError>);
 
 impl fmt::Display for CompositionErrors {
@@ -37,6 +37,7 @@ impl fmt::Display for CompositionErrors {
     }
 }
 impl std::error::Error for CompositionErrors {}
+eindecomp_core::debug_is_text!(CompositionErrors);
 
 /// A graph under construction: block functions append to it through their handles.
 ///

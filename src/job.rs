@@ -19,7 +19,7 @@ use crate::Error;
 use crate::cache::{Found, PlanOrigin, Task};
 
 /// What ranks cannot do together.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JobError {
     /// Ranks with different programs, dims, settings or versions of this crate.
@@ -42,6 +42,8 @@ pub enum JobError {
     #[error("an MPI launcher started this program, which was built without the feature `mpi`")]
     NotBuilt,
 }
+
+eindecomp_core::debug_is_text!(JobError);
 
 /// The ranks of a job, and their devices as one cluster, for
 /// [`SessionBuilder::cluster`](crate::SessionBuilder::cluster).

@@ -17,7 +17,7 @@ use crate::cache::folder;
 const NAME: &str = "machine";
 
 /// Why there are no figures of this machine.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum MachineError {
     /// The file cannot be read.
@@ -53,6 +53,8 @@ pub enum MachineError {
         source: std::io::Error,
     },
 }
+
+eindecomp_core::debug_is_text!(MachineError);
 
 /// What became of newly measured figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

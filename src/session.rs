@@ -175,7 +175,7 @@ pub struct SessionBuilder {
 }
 
 /// Settings of a session that contradict each other or the build.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
     /// `EINDECOMP_MODE` names no mode.
@@ -194,6 +194,8 @@ pub enum SessionError {
     #[error("mode `record` needs a folder: give `cache_dir`, or set EINDECOMP_CACHE")]
     NoFolder,
 }
+
+eindecomp_core::debug_is_text!(SessionError);
 
 impl SessionBuilder {
     /// The devices: a [`Cluster`] in this process, or a [`Job`] of several. Default: one.

@@ -5,6 +5,19 @@
 //! that is what the `ein!` macro depends on.
 #![forbid(unsafe_code)]
 
+/// `Debug` of errors as their text: what a `main` that returns one prints, and `unwrap`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! debug_is_text {
+    ($($error:ty),+ $(,)?) => {
+        $(impl ::core::fmt::Debug for $error {
+            fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                ::core::fmt::Display::fmt(self, f)
+            }
+        })+
+    };
+}
+
 pub mod ein;
 #[cfg(feature = "plan")]
 pub mod graph;

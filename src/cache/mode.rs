@@ -54,9 +54,11 @@ impl fmt::Display for CacheMode {
 }
 
 /// A text that is no mode.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no cache mode: they are `auto`, `record`, `frozen`, `verify` and `off`")]
 pub struct UnknownMode(pub String);
+
+eindecomp_core::debug_is_text!(UnknownMode);
 
 impl FromStr for CacheMode {
     type Err = UnknownMode;

@@ -78,3 +78,51 @@ fn the_language_page_has_the_widening_table() {
         assert_eq!(page.contains(&row), !wider.is_empty(), "{row}");
     }
 }
+
+/// What `fn main() -> Result<(), Error>` prints is what the error says.
+#[test]
+fn debug_is_the_text() {
+    use eindecomp::{CacheMode, Cluster, Error, Session, TextError, UnknownMode, machine};
+    fn same<E: std::error::Error>(error: E, says: &str) {
+        let text = error.to_string();
+        assert!(text.contains(says), "{text}");
+        assert_eq!(format!("{error:?}"), text);
+        assert_eq!(format!("{:?}", Box::new(error)), text);
+    }
+    let none = tempfile::tempdir().unwrap();
+    let session = || Session::builder().cache_dir(none.path());
+    let graph = || {
+        let text = "fn f<dim N>(x: f32[N]) -> f32 { let y[] = sum[n] x[n]; y }";
+        eindecomp::EinGraph::from_text(text, "f", &Default::default()).unwrap()
+    };
+    let frozen = session().cache_mode(CacheMode::Frozen).build().unwrap();
+    let dims = [("N".into(), 4)].into();
+    let miss: Error = frozen.compile_graph(graph(), dims).err().unwrap();
+    same(miss, "there is no plan");
+    let unbound = frozen.compile_graph(graph(), Default::default());
+    same(unbound.err().unwrap(), "EIN0012");
+    let none_at_all = session()
+        .cluster(Cluster::dgx_a100().with_servers(0))
+        .build();
+    same(none_at_all.err().unwrap(), "0 servers of 8 devices");
+    same(
+        "Frozen".parse::<CacheMode>().unwrap_err() as UnknownMode,
+        "no cache mode",
+    );
+    let text = eindecomp::EinGraph::from_text("fn f(", "f", &Default::default());
+    same(text.unwrap_err() as TextError, "EIN0013");
+    let file = none.path().join("machine.json");
+    std::fs::write(&file, "{}").unwrap();
+    let figures = session().this_machine(1).build();
+    same(figures.err().unwrap(), "has no figures of a machine");
+    same(
+        machine::cluster(Some(none.path()), 1).unwrap_err(),
+        "machine.json",
+    );
+    let parsed = eindecomp::EinGraph::parse("eingraph {").unwrap_err();
+    same(parsed, "line ");
+    let mut composed = eindecomp::Graph::new();
+    composed.input::<f32, 1>("x", [4.into()]);
+    composed.input::<f32, 1>("x", [4.into()]);
+    same(std::mem::take(&mut composed).finish().unwrap_err(), "`x`");
+}

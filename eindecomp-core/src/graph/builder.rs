@@ -7,7 +7,7 @@ use crate::ein::{Aggregation, DType, Dim, EinSum, Expr, Value};
 use crate::kernel::{KernelFn, Kernels};
 
 /// Why a node or a graph was refused.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraphError {
     /// A name that no tensor of the graph has.
@@ -101,6 +101,8 @@ pub enum GraphError {
         what: &'static str,
     },
 }
+
+crate::debug_is_text!(GraphError);
 
 /// Builds an [`EinGraph`].
 #[derive(Clone, Debug, Default)]

@@ -18,7 +18,7 @@ use crate::ein::{
 };
 
 /// Why an einsum string was refused, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("einsum `{text}`, bytes {}..{}: {kind}", range.start, range.end)]
 pub struct EinsumStrError {
     /// The string.
@@ -29,6 +29,8 @@ pub struct EinsumStrError {
     #[source]
     pub kind: EinsumStrErrorKind,
 }
+
+crate::debug_is_text!(EinsumStrError);
 
 /// What is wrong with an einsum string.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -13,7 +13,7 @@ use crate::ein::{
 };
 
 /// Why a dump was refused, and where.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {kind}")]
 pub struct ParseError {
     /// From 1.
@@ -24,6 +24,8 @@ pub struct ParseError {
     #[source]
     pub kind: ParseErrorKind,
 }
+
+crate::debug_is_text!(ParseError);
 
 /// What is wrong with a dump.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

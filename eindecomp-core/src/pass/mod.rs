@@ -123,7 +123,7 @@ impl Default for Pipeline {
 }
 
 /// A name that no pass has.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[error("there is no pass `{name}`; in order they are: {}", known.join(", "))]
 pub struct UnknownPass {
     /// As given.
@@ -131,6 +131,8 @@ pub struct UnknownPass {
     /// Those that there are.
     pub known: Vec<&'static str>,
 }
+
+crate::debug_is_text!(UnknownPass);
 
 impl Pipeline {
     /// These passes, in this order.

@@ -192,10 +192,6 @@ impl fmt::Display for TextError {
     }
 }
 
-impl fmt::Debug for TextError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{self}")
-    }
-}
+crate::debug_is_text!(TextError);
 
 impl std::error::Error for TextError {}

@@ -17,7 +17,7 @@ pub const MAX_RATE: u64 = 1_000_000_000_000_000_000;
 pub const MAX_NANOSECONDS: u64 = 1_000_000_000;
 
 /// A rule that a cluster breaks.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClusterError {
     /// Rule 1: nothing to run on, or more than can be planned for.
@@ -63,6 +63,8 @@ pub enum ClusterError {
         devices: u32,
     },
 }
+
+crate::debug_is_text!(ClusterError);
 
 impl Cluster {
     /// Checks every rule.
