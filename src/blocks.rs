@@ -6,6 +6,7 @@ use std::io::Write;
 use eindecomp_core::graph::EinGraph;
 use eindecomp_core::plan::cache::PLANNER;
 
+use crate::model::block_path;
 use crate::{Error, Model, ModelGraph};
 
 /// Names the blocks of a crate that `cargo eindecomp` plans: one line, anywhere in the crate, once per
@@ -27,7 +28,6 @@ macro_rules! blocks {
         #[test]
         fn eindecomp_blocks() {
             $($crate::__private::block(
-                concat!(module_path!(), "::", stringify!($block $(:: $more)*)),
                 $block $(:: $more)* :: graph $(::< $($dtype),+ >)? ($($($host),*)?),
             );)+
         }
@@ -42,8 +42,9 @@ pub(crate) const FILE: &str = "EINDECOMP_BLOCKS";
 /// # Panics
 /// The graph has mistakes, or the file cannot be written: it is a test that calls this.
 #[doc(hidden)]
-pub fn block<M: Model>(name: &str, graph: ModelGraph<M>) {
-    let told = graph.into_graph().and_then(|graph| tell(name, &graph));
+pub fn block<M: Model>(graph: ModelGraph<M>) {
+    let name = block_path::<M>();
+    let told = graph.into_graph().and_then(|graph| tell(&name, &graph));
     if let Err(error) = told {
         panic!("{name}: {error}");
     }
@@ -53,10 +54,9 @@ fn tell(name: &str, graph: &EinGraph) -> Result<(), Error> {
     let Some(path) = std::env::var_os(FILE) else {
         return Ok(());
     };
-    let name: String = name.split_whitespace().collect();
     let text = graph.to_string();
     let lines = text.lines().count();
-    let record = format!("block {name} {PLANNER} {lines}\n{}\n", text.trim_end());
+    let record = format!("block {PLANNER} {lines} {name}\n{}\n", text.trim_end());
     let file = OpenOptions::new().append(true).create(true).open(&path);
     let written = file.and_then(|mut file| file.write_all(record.as_bytes()));
     written.map_err(|e| Error::Source(format!("{}: {e}", path.display())))
@@ -79,7 +79,8 @@ pub(crate) mod told {
         pub graph: EinGraph,
     }
 
-    /// Every block of a file; of several of one name the first.
+    /// Every block of a file. A module of several crates of a package tells its blocks from each; those of one
+    /// path that differ, by what `#[host]` parameters are, stay.
     ///
     /// # Errors
     /// What is no record.
@@ -87,9 +88,9 @@ pub(crate) mod told {
         let mut blocks: Vec<Block> = Vec::new();
         let mut lines = text.lines();
         while let Some(head) = lines.next() {
-            let words: Vec<&str> = head.split(' ').collect();
+            let words: Vec<&str> = head.splitn(4, ' ').collect();
             let (name, planner, count) = match words[..] {
-                ["block", name, planner, count] => (name, planner, count.parse::<usize>().ok()),
+                ["block", planner, count, name] => (name, planner, count.parse::<usize>().ok()),
                 _ => ("", "", None),
             };
             let Some(count) = count else {
@@ -100,7 +101,7 @@ pub(crate) mod told {
             let graph: Vec<&str> = lines.by_ref().take(count).collect();
             let graph = EinGraph::parse(&graph.join("\n"));
             let graph = graph.map_err(|e| format!("{name}: {e}"))?;
-            if blocks.iter().all(|b| b.name != name) {
+            if blocks.iter().all(|b| b.name != name || b.graph != graph) {
                 blocks.push(Block {
                     name: name.into(),
                     planner: planner.into(),

@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use eindecomp_core::plan::cache::{EntryError, Key, encode, read};
+use eindecomp_core::plan::cache::{Entry, EntryError, Key, encode, read};
 use eindecomp_core::plan::verify::verify;
 use eindecomp_core::plan::{Cluster, Plan};
 use eindecomp_core::task::TaskGraph;
@@ -152,14 +152,19 @@ impl Job {
         if self.rank() == 0 {
             let found = find();
             match &found {
-                Ok(found) => tell(transport, Ok(encode(&key, &found.plan).as_bytes())),
+                Ok(found) => {
+                    let entry = encode(&key, task.subject, &found.plan);
+                    tell(transport, Ok(entry.as_bytes()));
+                }
                 Err(error) => tell(transport, Err(&error.to_string())),
             }
             return found;
         }
         let text = told(transport, "the plan").map_err(JobError::Refused)?;
         let open = |text: &[u8]| -> Result<(Plan, TaskGraph), EntryError> {
-            let (sent, plan) = read(text)?;
+            let Entry {
+                key: sent, plan, ..
+            } = read(text)?;
             if sent.hash() != key.hash() {
                 return Err(EntryError::Key(sent.hash().into()));
             }

@@ -39,7 +39,7 @@ pub use eindecomp_core::kernel;
 pub use eindecomp_core::pass::Passed;
 #[cfg(feature = "planner")]
 pub use eindecomp_core::plan::Explain;
-pub use eindecomp_core::plan::cache::Difference;
+pub use eindecomp_core::plan::cache::{Difference, Subject};
 pub use eindecomp_core::plan::cluster;
 pub use eindecomp_core::plan::{Algorithm, Cluster, Objective, Plan, Residency};
 pub use eindecomp_runtime::{MemoryMode, Moved, Results, Trace, Traffic, transport};

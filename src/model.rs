@@ -28,6 +28,19 @@ pub trait Model {
     type Outputs: Unpack;
 }
 
+/// The path of a model's block, with its element types: `my_crate::decoder::step<f32>`.
+pub(crate) fn block_path<M: Model>() -> String {
+    let name = std::any::type_name::<M>();
+    let (path, dtypes) = name.split_once('<').unwrap_or((name, ""));
+    let block = path.strip_suffix("::Model").unwrap_or(path);
+    let dtypes = dtypes.trim_end_matches('>').split(", ");
+    let dtypes: Vec<&str> = dtypes.filter_map(|d| d.rsplit("::").next()).collect();
+    match dtypes[..] {
+        [""] => block.into(),
+        _ => format!("{block}<{}>", dtypes.join(", ")),
+    }
+}
+
 /// Dims, inputs, weights or state of a block that has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Empty {}

@@ -52,6 +52,7 @@ impl Binding {
     fn new(
         shared: &Shared,
         graph: &EinGraph,
+        block: Option<&str>,
         dims: &BTreeMap<Arc<str>, i64>,
         fixed: &BTreeSet<Arc<str>>,
     ) -> Result<Binding, Error> {
@@ -59,7 +60,7 @@ impl Binding {
         shared.compiles(graph, dims)?;
         let (bound, passes) = bind(graph, dims, &shared.passes)?;
         let bound = Arc::new(bound);
-        let planned_at = shared.plan_at(graph, &bound, dims, fixed)?;
+        let planned_at = shared.plan_at(graph, block, &bound, dims, fixed)?;
         let plan = planned_at.plan;
         let planned = Instant::now();
         let tasks = planned_at.tasks;
@@ -94,6 +95,8 @@ impl Binding {
 pub struct Program {
     shared: Arc<Shared>,
     graph: EinGraph,
+    /// The path of its block, if it is one.
+    block: Option<String>,
     dims: BTreeMap<Arc<str>, i64>,
     /// Dims that are in the shape of a weight or state: the same at every run.
     weight_dims: BTreeSet<Arc<str>>,
@@ -110,6 +113,7 @@ impl Program {
     pub(crate) fn new(
         shared: Arc<Shared>,
         graph: EinGraph,
+        block: Option<String>,
         dims: BTreeMap<Arc<str>, i64>,
     ) -> Result<Program, Error> {
         let weights = graph
@@ -119,10 +123,17 @@ impl Program {
         let weight_dims = weights
             .flat_map(|n| n.shape.iter().flat_map(|d| d.symbols()))
             .collect();
-        let bindings = vec![Binding::new(&shared, &graph, &dims, &weight_dims)?];
+        let bindings = vec![Binding::new(
+            &shared,
+            &graph,
+            block.as_deref(),
+            &dims,
+            &weight_dims,
+        )?];
         Ok(Program {
             shared,
             graph,
+            block,
             dims,
             weight_dims,
             weights: None,
@@ -274,8 +285,8 @@ impl Program {
         match self.bindings.iter().position(|b| b.dims == dims) {
             Some(at) => self.bindings[..=at].rotate_right(1),
             None => {
-                let mut binding =
-                    Binding::new(&self.shared, &self.graph, &dims, &self.weight_dims)?;
+                let (block, fixed) = (self.block.as_deref(), &self.weight_dims);
+                let mut binding = Binding::new(&self.shared, &self.graph, block, &dims, fixed)?;
                 if let Some(weights) = &self.weights {
                     binding.executor.load(weights)?;
                 }

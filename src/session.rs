@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use eindecomp_core::graph::{BoundGraph, EinGraph};
 use eindecomp_core::pass::{Passed, Pipeline, UnknownPass};
+use eindecomp_core::plan::cache::Subject;
 use eindecomp_core::plan::cluster::ClusterError;
 use eindecomp_core::plan::rebind::rebind;
 use eindecomp_core::plan::verify::verify;
@@ -22,7 +23,7 @@ use crate::bucket::{Buckets, Policy};
 use crate::cache::{CacheMode, EmbeddedPlans, Found, PlanCache, PlanOrigin, Task, UnknownMode};
 use crate::job::{Devices, Job, Kind};
 use crate::machine;
-use crate::model::{Dims, Model, ModelGraph};
+use crate::model::{Dims, Model, ModelGraph, block_path};
 use crate::planner::PLANNER;
 use crate::program::{Compiled, Program};
 
@@ -58,18 +59,24 @@ pub(crate) fn bind(
 
 impl Shared {
     /// A plan for `bound`, which is `graph` at `dims`, and the dims that it was made for: those of
-    /// their buckets, if the graph may have these and their plan fits. Dims in `fixed` have none.
+    /// their buckets, if the graph may have these and their plan fits. Dims in `fixed` have none. `block` is
+    /// the path of the graph's block, if it is one.
     pub(crate) fn plan_at(
         &self,
         graph: &EinGraph,
+        block: Option<&str>,
         bound: &BoundGraph,
         dims: &BTreeMap<Arc<str>, i64>,
         fixed: &BTreeSet<Arc<str>>,
     ) -> Result<Planned, Error> {
+        let subject = |dims: &BTreeMap<Arc<str>, i64>| {
+            let dims = dims.iter().map(|(name, &value)| (&**name, value));
+            Subject::new(block, graph, dims, &self.cluster)
+        };
         if let Some(dims) = self.buckets.planned(dims, fixed)
             && let Ok((bucket, _)) = bind(graph, &dims, &self.passes)
         {
-            let Found { plan, origin, .. } = self.plan(&bucket)?;
+            let Found { plan, origin, .. } = self.plan(&bucket, &subject(&dims))?;
             let fits = rebind(&plan, bound, &self.cluster)
                 .and_then(|plan| verify(bound, &plan, &self.cluster).map(|tasks| (plan, tasks)));
             match fits {
@@ -88,7 +95,7 @@ impl Shared {
             plan,
             tasks,
             origin,
-        } = self.plan(bound)?;
+        } = self.plan(bound, &subject(dims))?;
         let tasks = match tasks {
             Some(tasks) => tasks,
             None => lower(bound, &plan)?,
@@ -102,11 +109,12 @@ impl Shared {
         })
     }
 
-    fn plan(&self, graph: &BoundGraph) -> Result<Found, Error> {
+    fn plan(&self, graph: &BoundGraph, subject: &Subject) -> Result<Found, Error> {
         let task = Task {
             graph,
             cluster: &self.cluster,
             options: &self.options,
+            subject,
             limit: self.limit,
             shown: true,
         };
@@ -425,9 +433,9 @@ impl Session {
             .into_iter()
             .map(|(name, value)| (Arc::from(name), number(value)))
             .collect();
-        Ok(Compiled::new(
-            self.compile_graph(model.into_graph()?, dims)?,
-        ))
+        let block = block_path::<M>();
+        let program = Program::new(self.shared.clone(), model.into_graph()?, Some(block), dims)?;
+        Ok(Compiled::new(program))
     }
 
     /// Compiles a graph whose tensors are given by name.
@@ -439,6 +447,6 @@ impl Session {
         graph: EinGraph,
         dims: BTreeMap<Arc<str>, i64>,
     ) -> Result<Program, Error> {
-        Program::new(self.shared.clone(), graph, dims)
+        Program::new(self.shared.clone(), graph, None, dims)
     }
 }

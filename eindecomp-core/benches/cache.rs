@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use eindecomp_core::plan::cache::{Key, encode, open};
+use eindecomp_core::plan::cache::{Key, Subject, encode, open};
 use eindecomp_core::plan::samples::Llama;
 use eindecomp_core::plan::{Cluster, PlanOptions, plan, verify};
 use eindecomp_core::task::lower;
@@ -26,7 +26,9 @@ fn main() {
     }
     .forward();
     let made = plan(&graph, &cluster, &options).expect("a plan");
-    let text = encode(&Key::new(&graph, &cluster, &options).written(), &made);
+    let subject = Subject::new(Some("llama::forward"), graph.graph(), [], &cluster);
+    let key = Key::new(&graph, &cluster, &options).written();
+    let text = encode(&key, &subject, &made);
     println!(
         "{layers} layers, {} nodes, p = {}, an entry of {} B",
         graph.nodes().len(),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use eindecomp_core::plan::cache::{Difference, Key, decode_key, differences, distance};
+use eindecomp_core::plan::cache::{Difference, Key, Subject, differences, distance, head};
 
 use super::CacheMode;
 
@@ -10,6 +10,8 @@ use super::CacheMode;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PlanMiss {
+    /// What the plan is for.
+    pub subject: Subject,
     /// Hash of the plan's key: the name of the entry that is missing.
     pub key: String,
     /// The session's mode; `auto` in a build without the planner.
@@ -27,16 +29,21 @@ pub struct PlanMiss {
 pub struct Nearest {
     /// Its key's hash.
     pub key: String,
+    /// What its plan is for.
+    pub subject: Subject,
     /// What differs, graph last.
     pub differences: Vec<Difference>,
 }
 
 impl fmt::Display for PlanMiss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PlanMiss { key, mode, .. } = self;
+        let PlanMiss {
+            subject, key, mode, ..
+        } = self;
+        write!(f, "there is no plan of {subject}, and ")?;
         match mode {
-            CacheMode::Auto => write!(f, "there is no plan, and this build has no planner: ")?,
-            mode => write!(f, "there is no plan, and mode `{mode}` makes none: ")?,
+            CacheMode::Auto => write!(f, "this build has no planner: ")?,
+            mode => write!(f, "mode `{mode}` makes none: ")?,
         }
         match &self.looked_in[..] {
             [] => write!(f, "no plans are embedded and no folder is set")?,
@@ -46,7 +53,11 @@ impl fmt::Display for PlanMiss {
             write!(f, "; there is one, but {why}")?;
         }
         if let Some(near) = &self.nearest {
-            write!(f, "; the nearest entry, {}, differs in", near.key)?;
+            write!(
+                f,
+                "; the nearest entry, {} of {}, differs in",
+                near.key, near.subject
+            )?;
             for (i, difference) in near.differences.iter().enumerate() {
                 write!(f, "{} {difference}", if i > 0 { ";" } else { "" })?;
             }
@@ -61,11 +72,16 @@ pub(super) fn nearest(
     wanted: &Key,
     entries: impl Iterator<Item = (String, Vec<u8>)>,
 ) -> Option<Nearest> {
-    let keys = entries.filter_map(|(hash, text)| Some((hash, decode_key(&text).ok()?)));
-    let ranked = keys.map(|(key, found)| {
+    let heads = entries.filter_map(|(hash, text)| Some((hash, head(&text).ok()?)));
+    let ranked = heads.map(|(key, (subject, found))| {
         let differences = differences(wanted, &found);
         let rank = (distance(wanted, &found), differences.len(), key.clone());
-        (rank, Nearest { key, differences })
+        let near = Nearest {
+            key,
+            subject,
+            differences,
+        };
+        (rank, near)
     });
     // an entry of the very key was left out for another reason
     let others = ranked.filter(|(_, near)| !near.differences.is_empty());

@@ -16,7 +16,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 use eindecomp_core::graph::BoundGraph;
-use eindecomp_core::plan::cache::{Key, WrittenKey, decode, encode};
+use eindecomp_core::plan::cache::{Key, Subject, WrittenKey, decode, encode};
 use eindecomp_core::plan::{Cluster, Plan, PlanOptions};
 use eindecomp_core::task::TaskGraph;
 use once_cell::sync::OnceCell;
@@ -73,6 +73,8 @@ pub(crate) struct Task<'a> {
     pub graph: &'a BoundGraph,
     pub cluster: &'a Cluster,
     pub options: &'a PlanOptions,
+    /// What the plan is for.
+    pub subject: &'a Subject,
     /// How long planning may take.
     pub limit: Option<Duration>,
     /// Is it to be shown, on terminals, that it lasts?
@@ -242,7 +244,8 @@ impl LookUp<'_> {
                 _ => Ok(()),
             };
         }
-        let written = folder::store(folder, self.hash, encode(self.key, plan).as_bytes());
+        let entry = encode(self.key, self.task.subject, plan);
+        let written = folder::store(folder, self.hash, entry.as_bytes());
         match (written, self.cache.mode) {
             (Ok(()), _) => Ok(()),
             (Err(source), CacheMode::Record) => Err(Error::PlanNotWritten {
@@ -299,6 +302,7 @@ impl LookUp<'_> {
         }
         looked_in.extend(folder.iter().map(|f| f.display().to_string()));
         PlanMiss {
+            subject: self.task.subject.clone(),
             key: self.hash.into(),
             mode: *mode,
             looked_in,

@@ -26,6 +26,15 @@ fn graph() -> BoundGraph {
         .unwrap()
 }
 
+fn subject() -> Subject {
+    Subject::new(
+        Some("tests::product"),
+        graph().graph(),
+        [],
+        &Cluster::cpus(4),
+    )
+}
+
 fn at(folder: impl Into<PathBuf>, mode: CacheMode) -> PlanCache {
     PlanCache {
         mode,
@@ -43,6 +52,7 @@ fn try_get(cache: &PlanCache, devices: u32) -> Result<(Arc<Plan>, PlanOrigin), E
         graph: &graph(),
         cluster: &Cluster::cpus(devices),
         options: &PlanOptions::default(),
+        subject: &subject(),
         limit: None,
         shown: false,
     };
@@ -134,6 +144,7 @@ fn concurrent_calls_plan_once() {
         graph: &graph,
         cluster: &cluster,
         options: &options,
+        subject: &subject(),
         limit: None,
         shown: false,
     };
@@ -155,10 +166,12 @@ fn concurrent_calls_plan_once() {
 fn a_plan_that_was_stopped_is_kept_in_memory_only() {
     let folder = tempdir().unwrap();
     let (graph, cluster, options) = (graph(), Cluster::cpus(4), PlanOptions::default());
+    let subject = subject();
     let task = |limit| Task {
         graph: &graph,
         cluster: &cluster,
         options: &options,
+        subject: &subject,
         limit,
         shown: false,
     };
@@ -247,7 +260,7 @@ fn planner_versions_share_a_folder() {
     };
     let before = before.written();
     let theirs = folder::entry(folder.path(), before.hash());
-    let text = encode(&before, &plan);
+    let text = encode(&before, &subject(), &plan);
     fs::write(&theirs, &text).unwrap();
     let miss = refused(&at(folder.path(), CacheMode::Frozen), 4);
     let end = format!(
@@ -298,7 +311,7 @@ fn a_folder_may_go_while_it_is_used() {
     assert_eq!(fs::read_dir(&below).unwrap().count(), 1);
     let frozen = at(&below, CacheMode::Frozen);
     fs::remove_dir_all(&below).unwrap();
-    assert!(refused(&frozen, 5).starts_with("there is no plan, and mode `frozen`"));
+    assert!(refused(&frozen, 5).contains(", and mode `frozen` makes none"));
 
     // at any moment
     let done = std::sync::atomic::AtomicBool::new(false);
@@ -325,7 +338,8 @@ fn frozen_neither_plans_nor_writes() {
     let folder = tempdir().unwrap();
     let frozen = at(folder.path(), CacheMode::Frozen);
     let none = refused(&frozen, 4);
-    let start = "there is no plan, and mode `frozen` makes none: no entry ";
+    let start =
+        "there is no plan of tests::product on cpus:4, and mode `frozen` makes none: no entry ";
     assert!(none.starts_with(start), "{none}");
     assert!(!none.contains("nearest"), "{none}");
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
@@ -376,7 +390,7 @@ fn verify_makes_each_plan_again() {
     let key = Key::new(&graph, &cluster, &PlanOptions::default()).written();
     let mut worse = (*get(&auto(folder.path())).0).clone();
     worse.certificate.space = "another space".into();
-    fs::write(path(old.path()), encode(&key, &worse)).unwrap();
+    fs::write(path(old.path()), encode(&key, &subject(), &worse)).unwrap();
     let differs = refused(&at(old.path(), CacheMode::Verify), 4);
     assert!(
         differs.contains("the planner now makes another one"),

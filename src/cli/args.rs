@@ -26,8 +26,13 @@ planned for stands in `eindecomp.toml` beside `Cargo.toml`, or is given by --dim
 From development to production: `plan`, commit the folder, `check` in continuous integration, ship with
 `include_plans!` and mode `frozen`.
 
-Exit codes: 0 all is well; 1 `check` or `diff` found something, `solve` found no solution; 2 the command
-line is wrong; 3 failed."#;
+Exit codes:
+
+    0  all is well
+    1  `check`: an entry is missing or stale; `diff`: the plans differ; `solve`: no solution was found
+    2  the command line or eindecomp.toml is wrong: an option, block, dim or cluster that there is not
+    3  failed: the crate does not build, a file cannot be read or written, a graph cannot be planned
+    4  `check`: nothing is missing or stale, but an entry is dead"#;
 
 /// Makes, checks and shows the plans that a crate's production binary ships with.
 #[derive(Parser)]
@@ -50,14 +55,22 @@ pub enum Command {
     /// Make the plans that are missing, and write them into the folder.
     Plan(PlanArgs),
     /// For continuous integration: is every plan there, good, and needed? Writes nothing.
+    ///
+    /// Says of each plan that is needed whether it is ok, missing (there is no entry) or stale (its entry is damaged), and
+    /// of each other entry whether it is stale (damaged, or of another version of the planner) or dead (a good entry
+    /// that nothing needs). With --block, --dims or --cluster only entries that are for these are looked at.
+    ///
+    /// Exit codes: 0 all are ok; 1 an entry is missing or stale; 2 the command line or eindecomp.toml is wrong;
+    /// 3 failed; 4 none is missing or stale, but an entry is dead.
+    #[command(verbatim_doc_comment)]
     Check(Project),
-    /// Remove entries that no target of the crate needs, or that are stale.
+    /// Remove stale and dead entries, as `check` calls them.
     Prune(PruneArgs),
     /// Show what a plan does, statement by statement.
     Explain(Project),
     /// List the entries of a folder.
     List(Folder),
-    /// Compare two entries: keys, bytes, and the statements that are split otherwise.
+    /// Compare two entries: keys, bytes, and the statements that are split otherwise. Exit code 1: they differ.
     Diff(DiffArgs),
     /// Measure this machine, and keep the figures for plans of least time.
     Calibrate(CalibrateArgs),
@@ -82,7 +95,7 @@ pub struct Project {
     /// Features of the package that its blocks need.
     #[arg(long, value_name = "FEATURES")]
     pub features: Option<String>,
-    /// Only blocks whose path ends so.
+    /// Only blocks whose path, from the crate on, ends so: `step`, `decoder::step`.
     #[arg(long, value_name = "PATH")]
     pub block: Option<String>,
     /// Dims to plan for, instead of those of eindecomp.toml: `B=1,S=512`. May be repeated.
@@ -163,14 +176,14 @@ pub struct CalibrateArgs {
 /// The bound says how far from the optimum the answer can be. What is printed was checked by code that
 /// shares nothing with the search.
 ///
-/// Exit codes: 0 solved; 1 no solution was found; 2 the command line is wrong; 3 the file is neither, or
-/// the graph cannot be planned.
+/// Exit codes: 0 solved; 1 no solution was found; 2 the command line is wrong, or gives dims that the graph has not;
+/// 3 the file is neither, or the graph cannot be planned.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub struct SolveArgs {
     /// The file; `-` is the standard input.
     pub file: PathBuf,
-    /// Of a graph: values of its dims, `B=1,S=512`. May be repeated.
+    /// Of a graph: a value of each of its dims, `B=1,S=512`. May be repeated, for other dims.
     #[arg(long, value_name = "DIMS")]
     pub dims: Vec<String>,
     /// Of a graph: the cluster, as for `plan` [default: cpus:1].

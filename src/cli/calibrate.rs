@@ -3,7 +3,8 @@
 use serde_json::json;
 
 use super::args::CalibrateArgs;
-use super::{Failure, Outcome, bar, print_json};
+use super::failure::Failure;
+use super::{Outcome, bar, print_json};
 use crate::machine::{self, Outcome as Kept};
 
 pub fn run(args: &CalibrateArgs, json: bool) -> Result<Outcome, Failure> {

@@ -1,120 +1,212 @@
 //! `cargo eindecomp check` and `prune`: entries against targets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
-use eindecomp_core::plan::cache::PLANNER;
-use serde_json::json;
+use eindecomp_core::plan::cache::{PLANNER, Subject};
+use serde_json::{Value, json};
 
 use super::args::{Project, PruneArgs};
-use super::folder::{self, Entry};
+use super::failure::Failure;
+use super::folder;
 use super::targets::{self, Targets};
-use super::{Failure, Outcome, print_json};
+use super::{Outcome, print_json};
 
-/// Something that is not as it should be.
-struct Fault {
-    /// `missing`, `stale` or `dead`.
-    kind: &'static str,
-    key: String,
-    what: String,
-    entry: Option<Entry>,
+/// What a plan or an entry is found to be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// It is needed, and there.
+    Ok,
+    /// It is needed, and there is no entry.
+    Missing,
+    /// Its entry is damaged, or of another version of the planner.
+    Stale,
+    /// A good entry that nothing needs.
+    Dead,
 }
 
-/// What is wrong with a folder.
-///
-/// * missing: a target without an entry;
-/// * stale: an entry that is damaged, or of another version of the planner;
-/// * dead: a good entry of no target.
-fn faults(targets: &Targets) -> Result<Vec<Fault>, Failure> {
-    let mut faults = Vec::new();
-    let needed: BTreeSet<&str> = targets.all.iter().map(|t| t.hash()).collect();
-    for target in &targets.all {
-        let (kind, why) = match folder::plan(&targets.folder, target) {
-            Some(Ok(_)) => continue,
-            Some(Err(why)) => ("stale", format!(": {why}")),
-            None => ("missing", String::new()),
-        };
-        faults.push(Fault {
-            kind,
-            key: target.hash().into(),
-            what: format!("{target}{why}"),
-            entry: None,
-        });
-    }
-    for entry in folder::entries(&targets.folder)? {
-        if needed.contains(&entry.hash[..]) {
-            continue;
+impl State {
+    const ALL: [State; 4] = [State::Ok, State::Missing, State::Stale, State::Dead];
+
+    fn name(self) -> &'static str {
+        match self {
+            State::Ok => "ok",
+            State::Missing => "missing",
+            State::Stale => "stale",
+            State::Dead => "dead",
         }
-        let (kind, what) = match &entry.content {
-            Err(why) => ("stale", why.clone()),
-            Ok((key, _)) if key.planner != PLANNER => {
-                ("stale", format!("made by {}, not {PLANNER}", key.planner))
-            }
-            Ok((key, _)) => (
-                "dead",
-                format!(
-                    "no target needs it: {} devices, {} lines of graph",
-                    key.hierarchy.devices(),
-                    key.graph.lines().count()
-                ),
-            ),
-        };
-        faults.push(Fault {
-            kind,
-            key: entry.hash.clone(),
-            what,
-            entry: Some(entry),
-        });
     }
-    Ok(faults)
 }
 
-fn show(faults: &[Fault], targets: &Targets, json: bool) -> Result<(), Failure> {
-    if json {
-        let one = |f: &Fault| json!({ "kind": f.kind, "key": f.key, "what": f.what });
-        return print_json(&faults.iter().map(one).collect());
+/// A plan that is needed, or another entry.
+struct Line {
+    state: State,
+    key: String,
+    /// `None` of a file that does not say it.
+    subject: Option<Subject>,
+    why: Option<String>,
+    /// The file, if there is one.
+    file: Option<PathBuf>,
+}
+
+impl Line {
+    fn json(&self) -> Value {
+        json!({
+            "key": self.key,
+            "state": self.state.name(),
+            "block": self.subject.as_ref().map(|s| &s.block),
+            "dims": self.subject.as_ref().map(|s| &s.dims),
+            "cluster": self.subject.as_ref().map(|s| &s.cluster),
+            "why": self.why,
+        })
     }
-    for fault in faults {
-        say!("{:7} {} {}", fault.kind, &fault.key[..12], fault.what)?;
+
+    fn say(&self) -> Result<(), Failure> {
+        let subject = self.subject.as_ref().map(Subject::to_string);
+        let why = self.why.clone();
+        let what: Vec<String> = subject.into_iter().chain(why).collect();
+        let (state, key) = (self.state.name(), &self.key[..12]);
+        say!("{state:7} {key} {}", what.join(": "))
     }
-    let count = |kind| faults.iter().filter(|f| f.kind == kind).count();
-    say!(
-        "{} plans needed; {} missing, {} stale, {} dead in {}",
-        targets.all.len(),
-        count("missing"),
-        count("stale"),
-        count("dead"),
-        targets.folder.display()
-    )?;
-    Ok(())
+}
+
+/// Every plan that is needed and every other entry of a folder.
+struct Report {
+    lines: Vec<Line>,
+    /// Entries that the command line leaves out.
+    others: usize,
+}
+
+impl Report {
+    fn of(targets: &Targets) -> Result<Report, Failure> {
+        let needed: BTreeSet<&str> = targets.all.iter().map(|t| t.hash()).collect();
+        let mut lines = Vec::new();
+        for target in &targets.all {
+            let (state, why) = match folder::plan(&targets.folder, target) {
+                Some(Ok(_)) => (State::Ok, None),
+                Some(Err(why)) => (State::Stale, Some(why)),
+                None => (State::Missing, None),
+            };
+            let file = crate::cache::folder::entry(&targets.folder, target.hash());
+            lines.push(Line {
+                state,
+                key: target.hash().into(),
+                subject: Some(target.subject.clone()),
+                why,
+                file: (state != State::Missing).then_some(file),
+            });
+        }
+        let files = match targets.folder.exists() {
+            true => folder::entries(&targets.folder)?,
+            // every plan is missing
+            false => Vec::new(),
+        };
+        let mut others = 0;
+        for file in files {
+            if needed.contains(&file.hash[..]) {
+                continue;
+            }
+            let entry = file.content.as_ref();
+            let subject = entry.ok().map(|e| e.subject.clone());
+            if !targets.judge(&file.hash, subject.as_ref()) {
+                others += 1;
+                continue;
+            }
+            let (state, why) = match entry {
+                Err(why) => (State::Stale, why.clone()),
+                Ok(e) if e.key.planner != PLANNER => {
+                    let by = format!("made by {}, not {PLANNER}", e.key.planner);
+                    (State::Stale, by)
+                }
+                Ok(_) => (State::Dead, "nothing needs it".into()),
+            };
+            lines.push(Line {
+                state,
+                key: file.hash,
+                subject,
+                why: Some(why),
+                file: Some(file.path),
+            });
+        }
+        Ok(Report { lines, others })
+    }
+
+    fn count(&self, state: State) -> usize {
+        self.lines.iter().filter(|l| l.state == state).count()
+    }
+
+    fn outcome(&self) -> Outcome {
+        match (
+            self.count(State::Missing) + self.count(State::Stale),
+            self.count(State::Dead),
+        ) {
+            (0, 0) => Outcome::Good,
+            (0, _) => Outcome::Spare,
+            _ => Outcome::Found,
+        }
+    }
 }
 
 pub fn run(args: &Project, json: bool) -> Result<Outcome, Failure> {
     let targets = targets::of(args)?;
-    let faults = faults(&targets)?;
-    show(&faults, &targets, json)?;
-    Ok(match faults.is_empty() {
-        true => Outcome::Good,
-        false => Outcome::Found,
-    })
+    let report = Report::of(&targets)?;
+    let (folder, others) = (targets.folder.display().to_string(), report.others);
+    let counts = State::ALL.map(|state| (state.name(), report.count(state)));
+    if json {
+        let lines: Vec<Value> = report.lines.iter().map(Line::json).collect();
+        let mut summary = BTreeMap::from(counts);
+        summary.insert("needed", targets.all.len());
+        summary.insert("not_looked_at", others);
+        print_json(&json!({ "folder": folder, "plans": lines, "summary": summary }))?;
+        return Ok(report.outcome());
+    }
+    for line in report.lines.iter().filter(|l| l.state != State::Ok) {
+        line.say()?;
+    }
+    let counts = counts.map(|(name, count)| format!("{count} {name}"));
+    let others = match others {
+        0 => String::new(),
+        n => format!("; {n} other entries were not looked at"),
+    };
+    say!(
+        "{} plans needed; {} in {folder}{others}",
+        targets.all.len(),
+        counts.join(", ")
+    )?;
+    Ok(report.outcome())
 }
 
 pub fn prune(args: &PruneArgs, json: bool) -> Result<Outcome, Failure> {
     let project = &args.project;
     if project.block.is_some() || !project.dims.is_empty() || !project.cluster.is_empty() {
-        return Err(
+        return Err(Failure::Usage(
             "prune looks at all that eindecomp.toml names: leave out --block, --dims and --cluster"
                 .into(),
-        );
+        ));
     }
     let targets = targets::of(project)?;
-    let faults = faults(&targets)?.into_iter().filter(|f| f.entry.is_some());
-    let faults: Vec<Fault> = faults.collect();
-    show(&faults, &targets, json)?;
+    let mut lines = Report::of(&targets)?.lines;
+    lines.retain(|l| matches!(l.state, State::Stale | State::Dead) && l.file.is_some());
     if !args.dry_run {
-        for entry in faults.iter().filter_map(|f| f.entry.as_ref()) {
-            std::fs::remove_file(&entry.path)
-                .map_err(|e| format!("{}: {e}", entry.path.display()))?;
+        for file in lines.iter().filter_map(|l| l.file.as_ref()) {
+            std::fs::remove_file(file).map_err(|e| format!("{}: {e}", file.display()))?;
         }
     }
+    let (folder, removed) = (targets.folder.display().to_string(), !args.dry_run);
+    if json {
+        let lines: Vec<Value> = lines.iter().map(Line::json).collect();
+        print_json(&json!({ "folder": folder, "removed": removed, "entries": lines }))?;
+        return Ok(Outcome::Good);
+    }
+    for line in &lines {
+        line.say()?;
+    }
+    let count = |state| lines.iter().filter(|l| l.state == state).count();
+    let what = match removed {
+        true => "removed from",
+        false => "would be removed from",
+    };
+    let (stale, dead) = (count(State::Stale), count(State::Dead));
+    say!("{stale} stale and {dead} dead entries {what} {folder}")?;
     Ok(Outcome::Good)
 }

@@ -2,7 +2,7 @@
 
 use eindecomp_core::plan::Cluster;
 
-use super::Failure;
+use super::failure::Failure;
 use crate::machine;
 
 /// `cpus:4`, `machine:4`, `dgx_a100`, `2xdgx_h100`, or a JSON file.
@@ -11,6 +11,7 @@ use crate::machine;
 /// A name that is none, a file that is no cluster, a cluster that breaks a rule, figures of this machine
 /// that cannot be read.
 pub fn named(text: &str) -> Result<Cluster, Failure> {
+    let usage = Failure::Usage;
     let (servers, name) = match text.split_once('x').map(|(n, rest)| (n.parse(), rest)) {
         Some((Ok(servers), rest)) => (Some(servers), rest),
         _ => (None, text),
@@ -19,7 +20,7 @@ pub fn named(text: &str) -> Result<Cluster, Failure> {
         Some((kind @ ("cpus" | "machine"), n)) => {
             let devices = n.parse().ok().filter(|&n| n > 0);
             let devices =
-                devices.ok_or_else(|| format!("`{text}`: `{n}` is no number of devices"))?;
+                devices.ok_or_else(|| usage(format!("`{text}`: `{n}` is no number of devices")))?;
             match kind {
                 "cpus" => Cluster::cpus(devices),
                 _ => machine::cluster(machine::default_folder().as_deref(), devices)
@@ -32,10 +33,10 @@ pub fn named(text: &str) -> Result<Cluster, Failure> {
             "dgx1_v100" => Cluster::dgx1_v100(),
             file if file.ends_with(".json") => read(file)?,
             _ => {
-                return Err(format!(
+                return Err(usage(format!(
                     "there is no cluster `{text}`: write cpus:4, machine:4, dgx_a100, dgx_h100, \
                      dgx1_v100, 2x… for two of them, or a file that ends in .json"
-                ));
+                )));
             }
         },
     };
@@ -43,13 +44,14 @@ pub fn named(text: &str) -> Result<Cluster, Failure> {
         Some(servers) => one.with_servers(servers),
         None => one,
     };
-    cluster.verify().map_err(|e| format!("`{text}`: {e}"))?;
+    let broken = |e| usage(format!("`{text}`: {e}"));
+    cluster.verify().map_err(broken)?;
     Ok(cluster)
 }
 
 fn read(file: &str) -> Result<Cluster, Failure> {
-    let text = std::fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
-    serde_json::from_str(&text).map_err(|e| format!("{file}: {e}"))
+    let text = std::fs::read_to_string(file).map_err(|e| Failure::Usage(format!("{file}: {e}")))?;
+    serde_json::from_str(&text).map_err(|e| Failure::Usage(format!("{file}: {e}")))
 }
 
 #[cfg(test)]

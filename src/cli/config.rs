@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use eindecomp_core::plan::{Objective, Residency};
 use serde::Deserialize;
 
-use super::Failure;
+use super::failure::Failure;
 
 /// The file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -117,9 +117,10 @@ impl Config {
     pub fn read(root: &Path) -> Result<Config, Failure> {
         let path = root.join("eindecomp.toml");
         match std::fs::read_to_string(&path) {
-            Ok(text) => toml::from_str(&text).map_err(|e| format!("{}: {e}", path.display())),
+            Ok(text) => toml::from_str(&text)
+                .map_err(|e| Failure::Usage(format!("{}: {e}", path.display()))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Config::default()),
-            Err(e) => Err(format!("{}: {e}", path.display())),
+            Err(e) => Err(format!("{}: {e}", path.display()).into()),
         }
     }
 }
@@ -128,20 +129,38 @@ impl Config {
 ///
 /// # Errors
 /// What is not of that form.
-pub fn dims(text: &str) -> Result<BTreeMap<String, Values<i64>>, Failure> {
+pub fn dims(text: &str) -> Result<BTreeMap<String, i64>, Failure> {
     let mut dims = BTreeMap::new();
     for pair in text.split(',') {
         let parts = pair
             .split_once('=')
             .map(|(n, v)| (n.trim(), v.trim().parse()));
         let Some((name, Ok(value))) = parts.filter(|(name, _)| !name.is_empty()) else {
-            return Err(format!("`{pair}` is no dim: write `--dims B=1,S=512`"));
+            return Err(Failure::Usage(format!(
+                "`{pair}` is no dim: write `--dims B=1,S=512`"
+            )));
         };
-        if dims.insert(name.to_string(), Values::One(value)).is_some() {
-            return Err(format!("`{name}` is given twice in `--dims {text}`"));
+        if dims.insert(name.to_string(), value).is_some() {
+            return Err(Failure::Usage(format!(
+                "`{name}` is given twice in `--dims {text}`"
+            )));
         }
     }
     Ok(dims)
+}
+
+/// Says that there is no dim of a name, and which is near, or which there are.
+pub fn unknown_dim<'a>(
+    of: &str,
+    name: &str,
+    known: impl Iterator<Item = &'a str> + Clone,
+) -> Failure {
+    let known = match (crate::nearest(name, known.clone()), known.clone().next()) {
+        (Some(near), _) => format!("; did you mean `{near}`?"),
+        (None, None) => "; it has none".into(),
+        (None, Some(_)) => format!("; there are {}", known.collect::<Vec<_>>().join(", ")),
+    };
+    Failure::Usage(format!("{of} has no dim `{name}`{known}"))
 }
 
 #[cfg(test)]
@@ -169,7 +188,7 @@ mod tests {
 
     #[test]
     fn dims_of_the_command_line() {
-        assert_eq!(dims("B=1, S=512").unwrap()["S"], Values::One(512));
+        assert_eq!(dims("B=1, S=512").unwrap()["S"], 512);
         for slip in ["", "B", "B=x", "=1", "B=1,B=2"] {
             assert!(dims(slip).is_err(), "{slip}");
         }

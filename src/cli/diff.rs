@@ -2,12 +2,13 @@
 
 use std::path::{Path, PathBuf};
 
-use eindecomp_core::plan::cache::{Difference, Key, WrittenKey, differences};
+use eindecomp_core::plan::cache::{Difference, Entry, Key, differences};
 use eindecomp_core::plan::{Layout, Plan};
 use serde_json::json;
 
 use super::args::DiffArgs;
-use super::{Failure, Outcome, folder, print_json};
+use super::failure::Failure;
+use super::{Outcome, folder, print_json};
 
 /// A statement or tensor that two plans treat otherwise.
 struct Changed {
@@ -20,21 +21,24 @@ struct Changed {
 }
 
 pub fn run(args: &DiffArgs, json: bool) -> Result<Outcome, Failure> {
-    let (key, plan) = open(&args.folder, &args.first)?;
-    let (other_key, other) = open(&args.folder, &args.second)?;
-    let keys = differences(&key, &other_key);
-    let changed = changed(&key, &plan, &other);
+    let first = open(&args.folder, &args.first)?;
+    let second = open(&args.folder, &args.second)?;
+    let (plan, other) = (first.plan, second.plan);
+    let keys = differences(&first.key, &second.key);
+    let changed = changed(&first.key, &plan, &other);
     let same = keys.is_empty() && plan == other;
     if json {
         let key = |d: &Difference| json!({ "part": d.part, "first": d.wanted, "second": d.found });
         let node = |c: &Changed| json!({ "line": c.line, "what": c.what, "first": c.first, "second": c.second });
         print_json(&json!({
+            "for": [first.subject, second.subject],
             "key": keys.iter().map(key).collect::<Vec<_>>(),
             "moved_bytes": [plan.moved_bytes.to_string(), other.moved_bytes.to_string()],
             "proved": [plan.certificate.to_string(), other.certificate.to_string()],
             "nodes": changed.iter().map(node).collect::<Vec<_>>(),
         }))?;
     } else {
+        say!("for: {} | {}", first.subject, second.subject)?;
         for d in &keys {
             say!("key: {}: {} | {}", d.part, d.wanted, d.found)?;
         }
@@ -87,7 +91,7 @@ fn text(layout: &Option<Layout>) -> String {
 }
 
 /// An entry by file, or by the start of its name.
-fn open(folder: &Path, name: &str) -> Result<(WrittenKey, Plan), Failure> {
+fn open(folder: &Path, name: &str) -> Result<Entry, Failure> {
     let file = Path::new(name);
     let path = if file.is_file() {
         PathBuf::from(file)
@@ -97,21 +101,20 @@ fn open(folder: &Path, name: &str) -> Result<(WrittenKey, Plan), Failure> {
         match (fits.next(), fits.next()) {
             (Some(entry), None) => entry.path,
             (None, _) => {
-                return Err(format!(
+                return Err(Failure::Usage(format!(
                     "no entry in {} starts with `{name}`",
                     folder.display()
-                ));
+                )));
             }
             _ => {
-                return Err(format!(
+                return Err(Failure::Usage(format!(
                     "several entries in {} start with `{name}`",
                     folder.display()
-                ));
+                )));
             }
         }
     };
     let shown = path.display().to_string();
-    folder::entry(path)
-        .content
-        .map_err(|e| format!("{shown}: {e}"))
+    let content = folder::entry(path).content;
+    content.map_err(|e| format!("{shown}: {e}").into())
 }

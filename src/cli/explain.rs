@@ -1,22 +1,26 @@
 //! `cargo eindecomp explain`.
 
 use super::args::Project;
-use super::{Failure, Outcome, folder, print_json, targets};
+use super::failure::Failure;
+use super::{Outcome, folder, print_json, targets};
 use crate::Explain;
 
 pub fn run(args: &Project, json: bool) -> Result<Outcome, Failure> {
     let targets = targets::of(args)?;
     let mut all = Vec::new();
     for target in &targets.all {
-        let kept = folder::plan(&targets.folder, target).and_then(Result::ok);
-        let from = if kept.is_some() {
-            "in the folder"
-        } else {
-            "planned now"
-        };
-        let (plan, tasks) = match kept {
-            Some(plan) => plan,
-            None => target.plan().map_err(|e| format!("{target}: {e}"))?,
+        let (plan, tasks, from) = match folder::plan(&targets.folder, target) {
+            Some(Ok((plan, tasks))) => (plan, tasks, "in the folder".into()),
+            other => {
+                let (plan, tasks) = target.plan().map_err(|e| format!("{target}: {e}"))?;
+                let stale = other.and_then(Result::err);
+                let stale = stale.map(|why| format!(": the entry in the folder is stale: {why}"));
+                (
+                    plan,
+                    tasks,
+                    format!("planned now{}", stale.unwrap_or_default()),
+                )
+            }
         };
         let explain =
             Explain::new(&target.graph, &plan, &tasks).map_err(|e| format!("{target}: {e}"))?;
@@ -24,10 +28,11 @@ pub fn run(args: &Project, json: bool) -> Result<Outcome, Failure> {
         if json {
             let explain = serde_json::to_value(&explain).map_err(|e| e.to_string())?;
             all.push(serde_json::json!({
-                "block": target.block,
-                "dims": target.dims,
-                "cluster": target.cluster_name,
+                "block": target.subject.block,
+                "dims": target.subject.dims,
+                "cluster": target.subject.cluster,
                 "key": target.hash(),
+                "from": from,
                 "explain": explain,
             }));
         } else {

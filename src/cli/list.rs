@@ -3,48 +3,53 @@
 use serde_json::json;
 
 use super::args::Folder;
-use super::{Failure, Outcome, folder, print_json};
+use super::failure::Failure;
+use super::{Outcome, folder, print_json};
 
 pub fn run(args: &Folder, json: bool) -> Result<Outcome, Failure> {
-    let entries = folder::entries(&args.folder)?;
+    let files = folder::entries(&args.folder)?;
     if json {
-        let one = |e: &folder::Entry| match &e.content {
-            Ok((key, plan)) => json!({
-                "key": e.hash,
-                "devices": plan.devices(),
-                "model": key.model,
-                "planner": key.planner,
-                "residency": key.residency,
-                "statements": plan.nodes.iter().filter(|n| n.join.is_some()).count(),
-                "moved_bytes": plan.moved_bytes.to_string(),
-                "proved": plan.certificate.to_string(),
+        let one = |file: &folder::File| match &file.content {
+            Ok(entry) => json!({
+                "key": file.hash,
+                "block": entry.subject.block,
+                "dims": entry.subject.dims,
+                "cluster": entry.subject.cluster,
+                "devices": entry.plan.devices(),
+                "model": entry.key.model,
+                "planner": entry.key.planner,
+                "residency": entry.key.residency,
+                "statements": entry.plan.nodes.iter().filter(|n| n.join.is_some()).count(),
+                "moved_bytes": entry.plan.moved_bytes.to_string(),
+                "proved": entry.plan.certificate.to_string(),
             }),
-            Err(error) => json!({ "key": e.hash, "error": error }),
+            Err(error) => json!({ "key": file.hash, "error": error }),
         };
-        print_json(&entries.iter().map(one).collect())?;
+        print_json(&files.iter().map(one).collect())?;
         return Ok(Outcome::Good);
     }
-    for entry in &entries {
-        let short = &entry.hash[..12];
-        match &entry.content {
-            Ok((key, plan)) => {
-                let statements = plan.nodes.iter().filter(|n| n.join.is_some()).count();
+    for file in &files {
+        let short = &file.hash[..12];
+        match &file.content {
+            Ok(entry) => {
+                let statements = entry.plan.nodes.iter().filter(|n| n.join.is_some()).count();
                 say!(
-                    "{short} {statements} statements on {} devices, {} by {}, moves {} B, {}",
-                    plan.devices(),
-                    key.model,
-                    key.planner,
-                    plan.moved_bytes,
-                    plan.certificate
+                    "{short} {}: {statements} statements, {} by {}, moves {} B, {}",
+                    entry.subject,
+                    entry.key.model,
+                    entry.key.planner,
+                    entry.plan.moved_bytes,
+                    entry.plan.certificate
                 )?;
-                let inputs = key.graph.lines().filter(|line| line.contains("input"));
-                for line in inputs {
-                    say!("    {}", line.trim())?;
-                }
             }
             Err(error) => say!("{short} left out: {error}")?,
         }
     }
-    say!("{} entries in {}", entries.len(), args.folder.display())?;
+    let left_out = files.iter().filter(|f| f.content.is_err()).count();
+    say!(
+        "{} entries in {}, {left_out} left out",
+        files.len() - left_out,
+        args.folder.display()
+    )?;
     Ok(Outcome::Good)
 }

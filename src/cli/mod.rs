@@ -1,7 +1,8 @@
 //! The command `cargo eindecomp`.
 //!
 //! Files: `args` (the command line), `config` (`eindecomp.toml`), `project` (the crate and its
-//! blocks), `targets` (what has to be planned), `folder` (the entries of a folder), and one per command.
+//! blocks), `sources` (which of its targets name some), `targets` (what has to be planned), `folder` (the entries of
+//! a folder), `failure` (errors and their exit codes), and one per command.
 
 /// A line on standard output.
 macro_rules! say {
@@ -17,11 +18,13 @@ mod cluster;
 mod config;
 mod diff;
 mod explain;
+mod failure;
 mod folder;
 mod list;
 mod plan;
 mod project;
 mod solve;
+mod sources;
 mod targets;
 
 use std::fmt;
@@ -29,6 +32,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use args::{Cli, Command};
+use failure::Failure;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// What a command comes to.
@@ -37,10 +41,9 @@ enum Outcome {
     Good,
     /// It found what it looks for: the exit code is 1.
     Found,
+    /// It found nothing but what is not needed: the exit code is 4.
+    Spare,
 }
-
-/// A failure, with what it happened to: the exit code is 3.
-type Failure = String;
 
 /// Runs the command line of this process.
 pub fn main() -> ExitCode {
@@ -48,10 +51,13 @@ pub fn main() -> ExitCode {
     match run(&cli) {
         Ok(Outcome::Good) => ExitCode::SUCCESS,
         Ok(Outcome::Found) => ExitCode::from(1),
+        Ok(Outcome::Spare) => ExitCode::from(4),
         Err(error) => {
-            // where nobody reads errors, the exit code still tells
-            let _ = writeln!(io::stderr(), "error: {error}");
-            ExitCode::from(3)
+            note(format_args!("error: {error}"));
+            ExitCode::from(match error {
+                Failure::Usage(_) => 2,
+                Failure::Failed(_) => 3,
+            })
         }
     }
 }
@@ -86,11 +92,18 @@ fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
     print(format_args!("{text}"))
 }
 
+/// A line for people, beside the output. Where nobody reads it, the exit code still tells.
+fn note(line: fmt::Arguments) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 /// Prints a line. A reader that has gone (`| head`) has seen what it wanted: the command goes on, and its exit
 /// code stays true.
 fn print(line: fmt::Arguments) -> Result<(), Failure> {
     match writeln!(io::stdout(), "{line}") {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => Err(format!("standard output: {e}")),
+        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {e}").into())
+        }
         _ => Ok(()),
     }
 }

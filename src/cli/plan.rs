@@ -10,8 +10,9 @@ use eindecomp_core::plan::cache::encode;
 use serde_json::json;
 
 use super::args::PlanArgs;
+use super::failure::Failure;
 use super::targets::{self, Target};
-use super::{Failure, Outcome, bar, folder, print_json};
+use super::{Outcome, bar, folder, print_json};
 use crate::machine;
 
 /// What became of a target.
@@ -19,6 +20,8 @@ struct Done {
     plan: Plan,
     /// Seconds; `None` if it was there.
     planned: Option<f64>,
+    /// Why the entry that was there was none.
+    stale: Option<String>,
 }
 
 pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
@@ -27,20 +30,28 @@ pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
     let bar = bar(targets.all.len() as u64)?;
     let make = |target: &Target| -> Result<Done, Failure> {
         let kept = folder::plan(&targets.folder, target).filter(|_| !args.force);
-        if let Some(Ok((plan, _))) = kept {
-            return Ok(Done {
-                plan,
-                planned: None,
-            });
-        }
+        let stale = match kept {
+            Some(Ok((plan, _))) => {
+                return Ok(Done {
+                    plan,
+                    planned: None,
+                    stale: None,
+                });
+            }
+            other => other.and_then(Result::err),
+        };
         bar.set_message(target.to_string());
         let start = Instant::now();
         let (plan, _) = target.plan().map_err(|e| format!("{target}: {e}"))?;
         let planned = Some(start.elapsed().as_secs_f64());
-        let text = encode(&target.key, &plan);
+        let text = encode(&target.key, &target.subject, &plan);
         crate::cache::folder::store(&targets.folder, target.hash(), text.as_bytes())
             .map_err(|e| format!("{}: {e}", targets.folder.display()))?;
-        Ok(Done { plan, planned })
+        Ok(Done {
+            plan,
+            planned,
+            stale,
+        })
     };
     let done = in_parallel(jobs, &targets.all, |target| {
         let done = make(target);
@@ -53,18 +64,22 @@ pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
         match done {
             Ok(done) => {
                 report.push(json!({
-                    "block": target.block,
-                    "dims": target.dims,
-                    "cluster": target.cluster_name,
+                    "block": target.subject.block,
+                    "dims": target.subject.dims,
+                    "cluster": target.subject.cluster,
                     "key": target.hash(),
                     "planned_seconds": done.planned,
+                    "replaced": done.stale,
                     "moved_bytes": done.plan.moved_bytes.to_string(),
                     "proved": done.plan.certificate.to_string(),
                 }));
                 if !json {
-                    let how = match done.planned {
-                        Some(seconds) => format!("planned in {seconds:.2} s"),
-                        None => "there".into(),
+                    let how = match (done.planned, done.stale) {
+                        (None, _) => "there".into(),
+                        (Some(seconds), None) => format!("planned in {seconds:.2} s"),
+                        (Some(seconds), Some(why)) => {
+                            format!("planned in {seconds:.2} s, in place of a stale entry ({why})")
+                        }
                     };
                     say!(
                         "{} {target}: {how}, moves {} B, {}",
@@ -82,7 +97,7 @@ pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
     }
     match errors.is_empty() {
         true => Ok(Outcome::Good),
-        false => Err(errors.join("\nerror: ")),
+        false => Err(Failure::all(errors)),
     }
 }
 

@@ -1,13 +1,16 @@
 //! The crate and its blocks: `cargo` runs the test that [`blocks!`](crate::blocks) made.
 
+use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use eindecomp_core::plan::cache::PLANNER;
 use serde_json::Value;
 
-use super::Failure;
 use super::args::Project;
+use super::failure::Failure;
+use super::note;
+use super::sources::may_name_blocks;
 use crate::blocks::FILE;
 use crate::blocks::told::{self, Block};
 
@@ -16,8 +19,10 @@ pub struct Package {
     /// The folder of its manifest.
     pub root: PathBuf,
     name: String,
-    /// `--lib`, `--bins`: where its blocks can be.
-    targets: Vec<&'static str>,
+    /// `--lib`, `--bin NAME`: where its blocks can be.
+    targets: Vec<String>,
+    /// What the crate calls `eindecomp`.
+    eindecomp: String,
     /// Where builds go.
     target_folder: PathBuf,
 }
@@ -40,31 +45,25 @@ impl Package {
         });
         let Some(package) = chosen else {
             let names: Vec<String> = packages.iter().map(|p| text(p, "name")).collect();
-            return Err(format!(
+            return Err(Failure::Usage(format!(
                 "choose one of the packages by --package: {}",
                 names.join(", ")
-            ));
+            )));
         };
-        let kinds = package["targets"].as_array().into_iter().flatten();
-        let kinds: Vec<&str> = kinds
-            .flat_map(|t| t["kind"].as_array().into_iter().flatten())
-            .filter_map(Value::as_str)
-            .collect();
-        let mut targets = Vec::new();
-        if kinds
-            .iter()
-            .any(|k| k.ends_with("lib") || *k == "proc-macro")
-        {
-            targets.push("--lib");
-        }
-        if kinds.contains(&"bin") {
-            targets.push("--bins");
-        }
+        let dependencies = package["dependencies"].as_array();
+        let uses = dependencies
+            .into_iter()
+            .flatten()
+            .find(|d| d["name"] == "eindecomp");
+        let eindecomp = uses
+            .and_then(|d| d["rename"].as_str())
+            .unwrap_or("eindecomp");
         let manifest = PathBuf::from(text(package, "manifest_path"));
         Ok(Package {
+            targets: targets(package),
+            eindecomp: eindecomp.replace('-', "_"),
             root: manifest.parent().map(Path::to_path_buf).unwrap_or_default(),
             name: text(package, "name"),
-            targets,
             target_folder: text(&metadata, "target_directory").into(),
         })
     }
@@ -78,31 +77,67 @@ impl Package {
         let file = self.target_folder.join(file);
         std::fs::create_dir_all(&self.target_folder).map_err(|e| e.to_string())?;
         let mut command = cargo("test", args);
-        command
-            .args(["--quiet", "--package", &self.name])
-            .args(&self.targets);
+        command.args(["--package", &self.name]).args(&self.targets);
         if let Some(features) = &args.features {
             command.args(["--features", features]);
         }
+        if !std::io::stderr().is_terminal() {
+            command.arg("--quiet");
+        }
         command.args(["--", "eindecomp_blocks"]).env(FILE, &file);
-        let told = output(&mut command).and_then(|_| match std::fs::read_to_string(&file) {
+        let targets = self.targets.join(" ");
+        note(format_args!(
+            "building `{}` ({targets}) to ask it for its blocks",
+            self.name
+        ));
+        let asked = output(&mut command);
+        let text = std::fs::read_to_string(&file);
+        let _ = std::fs::remove_file(&file);
+        asked?;
+        let blocks = match text {
             Ok(text) => told::read(&text),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(format!(
-                "`{}` names no blocks: add a line `eindecomp::blocks! {{ … }}` to it",
-                self.name
+                "`{}` names no blocks: add a line `{}::blocks! {{ … }}` to it",
+                self.name, self.eindecomp
             )),
             Err(e) => Err(format!("{}: {e}", file.display())),
-        });
-        let _ = std::fs::remove_file(&file);
-        let blocks = told?;
+        }?;
         match blocks.iter().find(|b| b.planner != PLANNER) {
             Some(other) => Err(format!(
                 "the eindecomp that `{}` uses has {}, this command {PLANNER}: use one version of both",
                 self.name, other.planner
-            )),
+            )
+            .into()),
             None => Ok(blocks),
         }
     }
+}
+
+/// Where a package's blocks can be, for `cargo test`: targets that name some, or else all.
+fn targets(package: &Value) -> Vec<String> {
+    let target = |target: &Value| {
+        let kinds = target["kind"].as_array().into_iter().flatten();
+        let kinds: Vec<&str> = kinds.filter_map(Value::as_str).collect();
+        let args = match kinds[..] {
+            ["bin"] => vec!["--bin".into(), target["name"].as_str()?.to_string()],
+            _ if kinds
+                .iter()
+                .any(|k| k.ends_with("lib") || *k == "proc-macro") =>
+            {
+                vec!["--lib".into()]
+            }
+            _ => return None,
+        };
+        Some((
+            args,
+            may_name_blocks(Path::new(target["src_path"].as_str()?)),
+        ))
+    };
+    let all = package["targets"].as_array().into_iter().flatten();
+    let all: Vec<(Vec<String>, bool)> = all.filter_map(target).collect();
+    let some = all.iter().any(|(_, names)| *names);
+    let chosen = all.into_iter().filter(|(_, names)| *names || !some);
+    chosen.flat_map(|(args, _)| args).collect()
 }
 
 fn cargo(what: &str, args: &Project) -> Command {
@@ -122,6 +157,6 @@ fn output(command: &mut Command) -> Result<String, Failure> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match output.status.success() {
         true => Ok(text),
-        false => Err(format!("cargo failed ({})\n{text}", output.status)),
+        false => Err(format!("cargo failed ({})\n{text}", output.status).into()),
     }
 }

@@ -13,20 +13,21 @@ use eindecomp_core::plan::{PlanOptions, verify};
 use serde_json::json;
 
 use super::args::SolveArgs;
-use super::{Failure, Outcome, cluster, config, print_json};
+use super::failure::Failure;
+use super::{Outcome, cluster, config, print_json};
 use crate::Explain;
 use crate::planner::watched::Clock;
 use crate::session::bind;
 
 pub fn run(args: &SolveArgs, json: bool) -> Result<Outcome, Failure> {
-    let named = |error: String| format!("{}: {error}", args.file.display());
-    let text = text(&args.file).map_err(|e| named(e.to_string()))?;
+    let file = args.file.display();
+    let text = text(&args.file).map_err(|e| format!("{file}: {e}"))?;
     let graph = text.trim_ascii_start().starts_with(b"eingraph");
     let solved = match graph {
         true => of_graph(args, &text, json),
         false => of_instance(args, &text, json),
     };
-    solved.map_err(named)
+    solved.map_err(|e| e.of(file))
 }
 
 /// Of a file, or of the standard input.
@@ -41,7 +42,9 @@ fn text(file: &Path) -> std::io::Result<Vec<u8>> {
 
 fn of_instance(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Failure> {
     if !args.dims.is_empty() || args.cluster.is_some() {
-        return Err("--dims and --cluster are for graphs, which start with `eingraph`".into());
+        return Err(Failure::Usage(
+            "--dims and --cluster are for graphs, which start with `eingraph`".into(),
+        ));
     }
     let problem = iopddl::read(text).map_err(|e| e.to_string())?;
     let start = Instant::now();
@@ -95,17 +98,15 @@ fn of_instance(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Fai
 
 fn of_graph(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Failure> {
     if args.seconds.is_some() {
-        return Err("--seconds is for instances: the planner of graphs counts its work".into());
+        return Err(Failure::Usage(
+            "--seconds is for instances: the planner of graphs counts its work".into(),
+        ));
     }
     let text = std::str::from_utf8(text).map_err(|e| e.to_string())?;
     let graph = EinGraph::parse(text).map_err(|e| e.to_string())?;
-    let mut dims: BTreeMap<Arc<str>, i64> = BTreeMap::new();
-    for text in &args.dims {
-        for (name, values) in config::dims(text)? {
-            dims.extend(values.as_slice().iter().map(|&v| (name.as_str().into(), v)));
-        }
-    }
-    let (graph, passed) = bind(&graph, &dims, &Pipeline::default()).map_err(|e| e.to_string())?;
+    let dims = dims(&args.dims, &graph)?;
+    let (graph, passed) =
+        bind(&graph, &dims, &Pipeline::default()).map_err(|e| Failure::Usage(e.to_string()))?;
     let on = cluster::named(args.cluster.as_deref().unwrap_or("cpus:1"))?;
     let options = PlanOptions {
         objective: args.objective.into(),
@@ -139,4 +140,24 @@ fn of_graph(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Failur
         certificate.bound
     )?;
     Ok(Outcome::Good)
+}
+
+/// The dims of a graph, each of which is given once.
+fn dims(given: &[String], graph: &EinGraph) -> Result<BTreeMap<Arc<str>, i64>, Failure> {
+    let known = graph.symbols();
+    let mut dims: BTreeMap<Arc<str>, i64> = BTreeMap::new();
+    for text in given {
+        for (name, value) in config::dims(text)? {
+            if !known.iter().any(|known| **known == *name) {
+                let known = known.iter().map(|s| &**s);
+                return Err(config::unknown_dim("the graph", &name, known));
+            }
+            if let Some(before) = dims.insert(name.as_str().into(), value) {
+                return Err(Failure::Usage(format!(
+                    "`{name}` is given twice in --dims, as {before} and {value}"
+                )));
+            }
+        }
+    }
+    Ok(dims)
 }

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use eindecomp_core::graph::BoundGraph;
 use eindecomp_core::pass::{Passed, Pipeline};
-use eindecomp_core::plan::cache::{Key, WrittenKey};
+use eindecomp_core::plan::cache::{Key, Subject, WrittenKey};
 use eindecomp_core::plan::{Cluster, Constraints, PlanOptions};
 
 use super::args::Project;
-use super::config::{Config, Values, Wanted, dims};
+use super::cluster;
+use super::config::{Config, Values, Wanted, dims, unknown_dim};
+use super::failure::Failure;
 use super::project::Package;
-use super::{Failure, cluster};
 use crate::Error;
 use crate::blocks::told::Block;
 use crate::cache::{Lowered, Task};
@@ -22,11 +23,7 @@ use crate::session::bind;
 
 /// One plan that the crate needs.
 pub struct Target {
-    pub block: String,
-    /// `B=1 S=512`.
-    pub dims: String,
-    /// As it was named.
-    pub cluster_name: String,
+    pub subject: Subject,
     pub cluster: Cluster,
     pub options: PlanOptions,
     /// After passes.
@@ -51,6 +48,7 @@ impl Target {
             graph: &self.graph,
             cluster: &self.cluster,
             options: &self.options,
+            subject: &self.subject,
             limit: None,
             // the command has a bar of its own
             shown: false,
@@ -60,16 +58,9 @@ impl Target {
     }
 }
 
-/// `decoder::step B=1 S=512 on cpus:4`
 impl std::fmt::Display for Target {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Target {
-            block,
-            dims,
-            cluster_name,
-            ..
-        } = self;
-        write!(f, "{block} {dims} on {cluster_name}")
+        self.subject.fmt(f)
     }
 }
 
@@ -77,6 +68,39 @@ impl std::fmt::Display for Target {
 pub struct Targets {
     pub all: Vec<Target>,
     pub folder: PathBuf,
+    filter: Option<Filter>,
+}
+
+/// What the command line leaves of a crate's targets.
+struct Filter {
+    block: Option<String>,
+    dims: Vec<BTreeMap<String, i64>>,
+    /// Names of clusters; none if the command line names neither clusters nor dims.
+    clusters: BTreeSet<String>,
+    /// Keys of all that eindecomp.toml asks for.
+    needed: BTreeSet<String>,
+}
+
+impl Targets {
+    /// Is it left to these targets whether an entry is needed? Not where the command line leaves out what it is for, or
+    /// eindecomp.toml needs it.
+    pub fn judge(&self, key: &str, subject: Option<&Subject>) -> bool {
+        let Some(filter) = &self.filter else {
+            return true;
+        };
+        let Some(subject) = subject else {
+            return false;
+        };
+        let at = |given: &BTreeMap<String, i64>| {
+            let mut dims = subject.dims.iter();
+            dims.all(|(dim, value)| given.get(dim) == Some(value))
+        };
+        let block = |end: &String| ends_in(&subject.block, end);
+        !filter.needed.contains(key)
+            && filter.block.as_ref().is_none_or(block)
+            && (filter.dims.is_empty() || filter.dims.iter().any(at))
+            && (filter.clusters.is_empty() || filter.clusters.contains(&subject.cluster))
+    }
 }
 
 /// Of the command line and `eindecomp.toml`.
@@ -86,45 +110,62 @@ pub struct Targets {
 pub fn of(args: &Project) -> Result<Targets, Failure> {
     let package = Package::find(args)?;
     let config = Config::read(&package.root)?;
-    let wanted = wanted(args, &config)?;
+    let given: Vec<BTreeMap<String, i64>> = args
+        .dims
+        .iter()
+        .map(|text| dims(text))
+        .collect::<Result<_, Failure>>()?;
+    let wanted = wanted(args, &config, &given)?;
     let folder = match (&args.folder, &config.folder) {
         (Some(folder), _) => folder.clone(),
         (None, Some(folder)) => package.root.join(folder),
         (None, None) => package.root.join("plans"),
     };
-    let passes = Pipeline::up_to(args.stop_after.as_deref()).map_err(|e| e.to_string())?;
+    let passes = Pipeline::up_to(args.stop_after.as_deref());
+    let passes = passes.map_err(|e| Failure::Usage(e.to_string()))?;
     let blocks = package.blocks(args)?;
-    let (mut all, mut errors, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
-    for wanted in &wanted {
-        for target in expand(args, &passes, wanted, &blocks) {
-            match target {
-                Ok(target) if seen.insert(target.hash().to_string()) => all.push(target),
-                Ok(_) => {}
-                Err(error) => errors.push(error),
-            }
+    let block = args.block.as_deref();
+    let all = expand_all(block, &passes, &wanted, &blocks)?;
+    let narrowed = !given.is_empty() || !args.cluster.is_empty();
+    let filter = (narrowed || block.is_some()).then(|| {
+        // what is wrong with the rest of the file is not asked about
+        let whole = expand_all(None, &passes, &config.plans, &blocks).unwrap_or_default();
+        let clusters = all.iter().filter(|_| narrowed);
+        Filter {
+            block: args.block.clone(),
+            dims: given,
+            clusters: clusters.map(|t| t.subject.cluster.clone()).collect(),
+            needed: whole.iter().map(|t| t.hash().into()).collect(),
         }
-    }
-    match errors.is_empty() {
-        true => Ok(Targets { all, folder }),
-        false => Err(errors.join("\nerror: ")),
-    }
+    });
+    Ok(Targets {
+        all,
+        folder,
+        filter,
+    })
 }
 
 /// What is asked for: the command line's dims before those of the file.
-fn wanted(args: &Project, config: &Config) -> Result<Vec<Wanted>, Failure> {
-    let mut wanted: Vec<Wanted> = if args.dims.is_empty() {
-        config.plans.clone()
-    } else {
-        let of = |text: &String| {
-            Ok(Wanted {
-                dims: dims(text)?,
-                ..Wanted::default()
-            })
-        };
-        args.dims.iter().map(of).collect::<Result<_, Failure>>()?
+fn wanted(
+    args: &Project,
+    config: &Config,
+    given: &[BTreeMap<String, i64>],
+) -> Result<Vec<Wanted>, Failure> {
+    let one = |dims: &BTreeMap<String, i64>| Wanted {
+        dims: dims
+            .iter()
+            .map(|(dim, &n)| (dim.clone(), Values::One(n)))
+            .collect(),
+        ..Wanted::default()
+    };
+    let mut wanted: Vec<Wanted> = match given {
+        [] => config.plans.clone(),
+        given => given.iter().map(one).collect(),
     };
     if wanted.is_empty() {
-        return Err("nothing to plan for: give --dims B=1,S=512, or write eindecomp.toml (--help shows one)".into());
+        return Err(Failure::Usage(
+            "nothing to plan for: give --dims B=1,S=512, or write eindecomp.toml (--help shows one)".into(),
+        ));
     }
     if !args.cluster.is_empty() {
         for wanted in &mut wanted {
@@ -134,37 +175,64 @@ fn wanted(args: &Project, config: &Config) -> Result<Vec<Wanted>, Failure> {
     Ok(wanted)
 }
 
+/// The targets of all that is wanted, each once.
+fn expand_all(
+    block: Option<&str>,
+    passes: &Pipeline,
+    wanted: &[Wanted],
+    blocks: &[Block],
+) -> Result<Vec<Target>, Failure> {
+    let (mut all, mut errors, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for wanted in wanted {
+        for target in expand(block, passes, wanted, blocks) {
+            match target {
+                Ok(target) if seen.insert(target.hash().to_string()) => all.push(target),
+                Ok(_) => {}
+                Err(error) => errors.push(error),
+            }
+        }
+    }
+    match errors.is_empty() {
+        true => Ok(all),
+        false => Err(Failure::all(errors)),
+    }
+}
+
 /// Does `path` end in the segments of `end`?
 fn ends_in(path: &str, end: &str) -> bool {
     path == end || path.strip_suffix(end).is_some_and(|p| p.ends_with("::"))
 }
 
 fn expand(
-    args: &Project,
+    block: Option<&str>,
     passes: &Pipeline,
     wanted: &Wanted,
     blocks: &[Block],
 ) -> Vec<Result<Target, Failure>> {
-    let asked = [&args.block, &wanted.block];
+    let asked = [block, wanted.block.as_deref()];
     let chosen = blocks.iter().filter(|block| {
-        let fits = |end: &String| ends_in(&block.name, end);
+        let fits = |end: &&str| ends_in(&block.name, end);
         asked.iter().all(|asked| asked.as_ref().is_none_or(fits))
     });
     let chosen: Vec<&Block> = chosen.collect();
     if chosen.is_empty() {
         // a choice on the command line leaves out others of the file
-        let end = args.block.as_ref().or(wanted.block.as_ref());
+        let end = block.or(wanted.block.as_deref());
         let unknown = end.filter(|end| !blocks.iter().any(|b| ends_in(&b.name, end)));
-        let names: Vec<&str> = blocks.iter().map(|b| &b.name[..]).collect();
-        let error = |end| format!("there is no block `{end}`: there are {}", names.join(", "));
-        return unknown.map(|end| Err(error(end))).into_iter().collect();
+        return unknown
+            .map(|end| Err(unknown_block(end, blocks)))
+            .into_iter()
+            .collect();
     }
-    let unused = wanted.dims.keys().filter(|dim| {
-        let has = |b: &&Block| b.graph.symbols().iter().any(|s| **s == ***dim);
-        !chosen.iter().any(has)
-    });
+    let symbols: BTreeSet<Arc<str>> = chosen.iter().flat_map(|b| b.graph.symbols()).collect();
+    let unused = wanted.dims.keys().filter(|dim| !symbols.contains(&***dim));
+    let known = || symbols.iter().map(|s| &**s);
+    let of = match chosen[..] {
+        [block] => format!("`{}`", block.name),
+        _ => "none of the blocks that are planned".into(),
+    };
     let mut out: Vec<Result<Target, Failure>> = unused
-        .map(|dim| Err(format!("no block that is planned has a dim `{dim}`")))
+        .map(|dim| Err(unknown_dim(&of, dim, known())))
         .collect();
     let one = [String::from("cpus:1")];
     let clusters = wanted.cluster.as_ref().map_or(&one[..], Values::as_slice);
@@ -172,7 +240,7 @@ fn expand(
         match cluster::named(name) {
             Ok(cluster) => {
                 for block in &chosen {
-                    out.extend(at_all_dims(passes, wanted, block, name, &cluster));
+                    out.extend(at_all_dims(passes, wanted, block, &cluster));
                 }
             }
             Err(error) => out.push(Err(error)),
@@ -181,11 +249,27 @@ fn expand(
     out
 }
 
+/// Says that there is no such block, and which is near, and which there are.
+fn unknown_block(end: &str, blocks: &[Block]) -> Failure {
+    let names: BTreeSet<&str> = blocks.iter().map(|b| &b.name[..]).collect();
+    let last = |name: &&str| name.rsplit("::").next().map(String::from);
+    let ends: Vec<String> = names.iter().filter_map(last).collect();
+    let near = crate::nearest(
+        end,
+        names.iter().copied().chain(ends.iter().map(|e| &e[..])),
+    );
+    let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
+    let names: Vec<&str> = names.into_iter().collect();
+    Failure::Usage(format!(
+        "there is no block `{end}`: there are {}{near}",
+        names.join(", ")
+    ))
+}
+
 fn at_all_dims(
     passes: &Pipeline,
     wanted: &Wanted,
     block: &Block,
-    name: &str,
     cluster: &Cluster,
 ) -> Vec<Result<Target, Failure>> {
     let symbols = block.graph.symbols();
@@ -195,11 +279,11 @@ fn at_all_dims(
         .filter(|s| !wanted.dims.contains_key(*s))
         .collect();
     if !missing.is_empty() {
-        return vec![Err(format!(
+        return vec![Err(Failure::Usage(format!(
             "`{}` needs a value of {}",
             block.name,
             missing.join(", ")
-        ))];
+        )))];
     }
     let mut points: Vec<BTreeMap<Arc<str>, i64>> = vec![BTreeMap::new()];
     for symbol in &symbols {
@@ -216,7 +300,7 @@ fn at_all_dims(
     }
     points
         .iter()
-        .map(|dims| target(passes, wanted, block, dims, name, cluster))
+        .map(|dims| target(passes, wanted, block, dims, cluster))
         .collect()
 }
 
@@ -225,16 +309,12 @@ fn target(
     wanted: &Wanted,
     block: &Block,
     dims: &BTreeMap<Arc<str>, i64>,
-    name: &str,
     cluster: &Cluster,
 ) -> Result<Target, Failure> {
-    let text: Vec<String> = dims
-        .iter()
-        .map(|(dim, value)| format!("{dim}={value}"))
-        .collect();
-    let text = text.join(" ");
+    let named = dims.iter().map(|(name, &value)| (&**name, value));
+    let subject = Subject::new(Some(&block.name), &block.graph, named, cluster);
     let (graph, passed) =
-        bind(&block.graph, dims, passes).map_err(|e| format!("{} {text}: {e}", block.name))?;
+        bind(&block.graph, dims, passes).map_err(|e| Failure::Usage(format!("{subject}: {e}")))?;
     let options = PlanOptions {
         objective: wanted.objective.into(),
         residency: wanted.residency.into(),
@@ -246,9 +326,7 @@ fn target(
     };
     let key = Key::new(&graph, cluster, &options).written();
     Ok(Target {
-        block: block.name.clone(),
-        dims: text,
-        cluster_name: name.into(),
+        subject,
         cluster: cluster.clone(),
         options,
         graph,

@@ -58,7 +58,12 @@ fn plans_are_made_checked_shown_compared_and_pruned() {
         "{text}"
     );
     assert!(
-        text.contains("2 plans needed; 2 missing, 0 stale, 0 dead"),
+        text.contains("2 plans needed; 0 ok, 2 missing, 0 stale, 0 dead"),
+        "{text}"
+    );
+    // what is being built is said, beside the output
+    assert!(
+        text.contains("building `production` (--bin production) to ask it for its blocks"),
         "{text}"
     );
 
@@ -97,8 +102,53 @@ fn plans_are_made_checked_shown_compared_and_pruned() {
     // one more than is needed, and one that is damaged
     let (code, text) = with(&["plan", "--dims", "B=1,S=16"]);
     assert_eq!(code, 0, "{text}");
-    let list = json(&["--json", "list", at[1]]);
-    assert_eq!(list.as_array().unwrap().len(), 3);
+    let (code, text) = run(&["list", at[1]]);
+    assert_eq!(code, 0, "{text}");
+    for line in [
+        " production::score B=1 S=16 on cpus:1: ",
+        " production::score B=2 S=16 on cpus:4: ",
+        "3 entries in ",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    assert!(!text.contains('%'), "{text}");
+    // what the program records is what the command plans
+    for entry in files(&example().join("plans")) {
+        let planned = folder.path().join(entry.file_name().unwrap());
+        assert_eq!(fs::read(&entry).unwrap(), fs::read(planned).unwrap());
+    }
+    // dead, and nothing else is wrong
+    let (code, text) = with(&["check"]);
+    assert_eq!(code, 4, "{text}");
+    assert!(
+        text.contains("production::score B=1 S=16 on cpus:1: nothing needs it")
+            && text.contains("2 plans needed; 2 ok, 0 missing, 0 stale, 1 dead"),
+        "{text}"
+    );
+    // with a choice, what is left out of it is not judged, nor what eindecomp.toml needs
+    for (choice, code, says) in [
+        (
+            &["--dims", "B=1,S=16"][..],
+            0,
+            "1 ok, 0 missing, 0 stale, 0 dead",
+        ),
+        (&["--dims", "B=2,S=16"], 1, "missing"),
+        (
+            &["--dims", "B=2,S=16", "--cluster", "cpus:4"],
+            0,
+            "2 other entries were not looked at",
+        ),
+        (
+            &["--cluster", "cpus:4"],
+            0,
+            "1 other entries were not looked at",
+        ),
+        (&["--block", "production::score"], 4, "1 dead"),
+    ] {
+        let (got, text) = with(&[&["check"], choice].concat());
+        assert_eq!(got, code, "{choice:?}: {text}");
+        assert!(text.contains(says), "{choice:?}: {text}");
+    }
     let keys: Vec<&str> = again
         .as_array()
         .unwrap()
@@ -108,11 +158,42 @@ fn plans_are_made_checked_shown_compared_and_pruned() {
     fs::write(folder.path().join(format!("{}.json", keys[0])), "damaged").unwrap();
     let (code, text) = with(&["check"]);
     assert_eq!(code, 1);
-    assert!(text.contains("0 missing, 1 stale, 1 dead"), "{text}");
+    assert!(text.contains("1 ok, 0 missing, 1 stale, 1 dead"), "{text}");
+    let report = json(&[&["--json", "check"][..], &at].concat());
+    let states = |state: &str| {
+        let plans = report["plans"].as_array().unwrap().iter();
+        let plans = plans.filter(|p| p["state"] == state).cloned();
+        plans.collect::<Vec<_>>()
+    };
+    assert_eq!(states("ok").len(), 1, "{report}");
+    let [stale] = &states("stale")[..] else {
+        panic!("{report}");
+    };
+    assert_eq!(
+        (&stale["key"], &stale["block"]),
+        (&keys[0].into(), &"production::score".into())
+    );
+    assert_eq!(stale["why"], "it is no plan entry");
+    let [dead] = &states("dead")[..] else {
+        panic!("{report}");
+    };
+    assert_eq!(dead["dims"], serde_json::json!({ "B": 1, "S": 16 }));
+    let summary = serde_json::json!({
+        "needed": 2, "ok": 1, "missing": 0, "stale": 1, "dead": 1, "not_looked_at": 0
+    });
+    assert_eq!(report["summary"], summary);
     let (code, text) = with(&["prune", "--dry-run"]);
     assert_eq!((code, files(folder.path()).len()), (0, 3), "{text}");
-    assert_eq!(with(&["prune"]).0, 0);
-    assert_eq!(files(folder.path()).len(), 2);
+    assert!(
+        text.contains("1 stale and 1 dead entries would be removed from"),
+        "{text}"
+    );
+    let (code, text) = with(&["prune"]);
+    assert_eq!((code, files(folder.path()).len()), (0, 1), "{text}");
+    assert!(
+        text.contains("1 stale and 1 dead entries removed from"),
+        "{text}"
+    );
     assert_eq!(with(&["plan"]).0, 0);
     assert_eq!(with(&["check"]).0, 0);
 
@@ -132,40 +213,82 @@ fn plans_are_made_checked_shown_compared_and_pruned() {
         text.contains("production::score B=2 S=64 on cpus:4 (in the folder"),
         "{text}"
     );
+
+    // an entry under the name of another one
+    let path = |key: &str| folder.path().join(format!("{key}.json"));
+    fs::copy(path(keys[1]), path(keys[0])).unwrap();
+    fs::copy(path(keys[1]), path(&"0".repeat(64))).unwrap();
+    let (code, text) = run(&["list", at[1]]);
+    assert_eq!(code, 0, "{text}");
+    let forged = format!("left out: it is the entry of another key, {}", keys[1]);
+    assert_eq!(text.matches(&forged).count(), 2, "{text}");
+    assert!(
+        text.contains("1 entries in ") && text.contains(", 2 left out"),
+        "{text}"
+    );
+    let (code, text) = with(&["check"]);
+    assert_eq!(code, 1, "{text}");
+    assert!(
+        text.contains("stale   000000000000 it is the entry of another key"),
+        "{text}"
+    );
+    let (_, text) = with(&["explain", "--dims", "B=2,S=16", "--cluster", "cpus:4"]);
+    assert!(
+        text.contains("planned now: the entry in the folder is stale: it is for another key"),
+        "{text}"
+    );
+    let (code, text) = with(&["plan"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(
+        text.contains("in place of a stale entry (it is for another key"),
+        "{text}"
+    );
 }
 
 #[test]
 fn slips_are_told() {
-    let cases: [(&[&str], i32, &str); 8] = [
+    let cases: [(&[&str], i32, &str); 12] = [
         (
             &["plan", "--dims", "B=1"],
-            3,
+            2,
             "`production::score` needs a value of S",
         ),
         (
             &["plan", "--dims", "B=1,S=4,T=2"],
-            3,
-            "no block that is planned has a dim `T`",
+            2,
+            "`production::score` has no dim `T`; did you mean",
         ),
-        (&["plan", "--dims", "B=1,S"], 3, "`S` is no dim"),
+        (&["plan", "--dims", "B=1,S"], 2, "`S` is no dim"),
+        (&["plan", "--dims", "B=1,S=2,B=1"], 2, "`B` is given twice"),
         (
             &["plan", "--cluster", "cpus"],
-            3,
+            2,
             "there is no cluster `cpus`",
         ),
         (
             &["plan", "--block", "scor"],
-            3,
-            "there is no block `scor`: there are production::score",
+            2,
+            "there is no block `scor`: there are production::score; did you mean `score`?",
+        ),
+        (
+            &["plan", "--package", "productio"],
+            2,
+            "choose one of the packages by --package",
         ),
         (
             &["diff", "ff", "ff", "--folder", "none"],
             3,
-            "no entry in none starts with `ff`",
+            "there is no folder none",
         ),
         (
+            &["diff", "ff", "ff"],
+            2,
+            "no entry in plans starts with `ff`",
+        ),
+        (&["list", "none"], 3, "there is no folder none"),
+        (
             &["prune", "--dims", "B=1,S=2"],
-            3,
+            2,
             "leave out --block, --dims and --cluster",
         ),
         (&["plant"], 2, "unrecognized subcommand"),
@@ -182,7 +305,7 @@ fn a_crate_without_blocks_is_told_the_line_to_add() {
     let (code, text) = run(&["plan", "--dims", "B=1", "--package", "renamed-layers"]);
     assert_eq!(code, 3);
     assert!(
-        text.contains("`renamed-layers` names no blocks: add a line `eindecomp::blocks! { … }`"),
+        text.contains("`renamed-layers` names no blocks: add a line `ed::blocks! { … }`"),
         "{text}"
     );
 }
@@ -245,19 +368,31 @@ fn problems_from_files_are_solved() {
     assert!(solved["explain"].is_object(), "{solved}");
 
     let deep = file("deep.json", &"[".repeat(1 << 20));
-    let cases: [(&[&str], i32, &str); 7] = [
+    let twice: &[&str] = &["solve", &graph, "--dims", "B=8", "--dims", "B=16"];
+    let cases: [(&[&str], i32, &str); 10] = [
         (&["solve", "none.txt"], 3, "none.txt: No such file"),
         (&["solve", &deep], 3, "it is no instance"),
-        (&["solve", &graph], 3, "dim `B` is not bound"),
+        (&["solve", &graph], 2, "dim `B` is not bound"),
+        (twice, 2, "`B` is given twice in --dims, as 8 and 16"),
+        (
+            &["solve", &graph, "--dims", "B=8,C=1"],
+            2,
+            "the graph has no dim `C`; did you mean `B`?",
+        ),
+        (
+            &["solve", &graph, "--dims", "B=8", "--dims", "BATCH=1"],
+            2,
+            "the graph has no dim `BATCH`; there are B",
+        ),
         (
             &["solve", &graph, "--seconds", "1"],
-            3,
+            2,
             "--seconds is for instances",
         ),
-        (&["solve", &instance, "--dims", "B=1"], 3, "are for graphs"),
+        (&["solve", &instance, "--dims", "B=1"], 2, "are for graphs"),
         (
             &["solve", &graph, "--dims", "B=8", "--cluster", "cpu:4"],
-            3,
+            2,
             "there is no cluster",
         ),
         (

@@ -59,7 +59,7 @@ fn output(command: &mut Command) -> String {
 fn the_environment_chooses_folder_and_mode() {
     let folder = tempdir().unwrap();
     let run = |mode: &str| output(child(2, folder.path()).env("EINDECOMP_MODE", mode));
-    assert!(run("frozen").contains("2: there is no plan, and mode `frozen` makes none"));
+    assert!(run("frozen").contains("2: there is no plan of all::plans::layer D=4 F=8 S=16 on cpus:2, and mode `frozen` makes none"));
     assert!(run("Frozen").contains("2: EINDECOMP_MODE: `Frozen` is no cache mode"));
     assert!(run("").contains("2: planned"));
     assert!(run("frozen").contains("2: from the plan cache"));

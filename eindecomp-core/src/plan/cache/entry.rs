@@ -3,17 +3,20 @@
 //!
 //! ```text
 //! {
-//!   "format": 2,
+//!   "format": 3,
+//!   "for": {…},
 //!   "key": {…},
 //!   "plan": {…},
 //!   "sha256": "…"
 //! }
 //! ```
 //!
-//! `sha256` is that of the key's hash (SHA-256 of the key's text, in hexadecimal digits) followed by
-//! the plan's text.
+//! `for` is on one line. `sha256` is that of the key's hash (SHA-256 of the key's text, in hexadecimal digits), the
+//! text of `for`, a line break and the plan's text.
 
 use super::key::{Key, WrittenKey, differences, sha256};
+use super::lines::to_line;
+use super::subject::Subject;
 use super::table;
 use crate::graph::BoundGraph;
 use crate::plan::verify::{self, verify};
@@ -21,8 +24,9 @@ use crate::plan::{Cluster, Plan, Residency};
 use crate::task::TaskGraph;
 
 /// Version of the format.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 3;
 const BEFORE_FORMAT: &str = "{\n  \"format\": ";
+const BEFORE_FOR: &str = ",\n  \"for\": ";
 const BEFORE_KEY: &str = ",\n  \"key\": ";
 const BEFORE_PLAN: &str = ",\n  \"plan\": ";
 const BEFORE_HASH: &str = ",\n  \"sha256\": \"";
@@ -40,10 +44,10 @@ pub enum EntryError {
     /// Another format.
     #[error("it has format {0}, not {FORMAT}")]
     Format(u32),
-    /// Key and plan are not what was hashed.
+    /// Not what was hashed.
     #[error("its content does not match its hash")]
     Hash,
-    /// A key or plan that is none.
+    /// A subject, key or plan that is none.
     #[error("it is no plan entry: {0}")]
     Json(#[from] serde_json::Error),
     /// An entry of another key.
@@ -60,19 +64,38 @@ pub enum EntryError {
     Rule(#[from] verify::InvalidPlan),
 }
 
-/// The entry of a plan: equal for equal keys and plans.
-pub fn encode(key: &WrittenKey, plan: &Plan) -> String {
-    let entry = sealed(key, table::write(plan).as_bytes());
-    String::from_utf8(entry).expect("keys and plans are UTF-8")
+/// What an entry says.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// What the plan is for.
+    pub subject: Subject,
+    /// What it depends on.
+    pub key: WrittenKey,
+    /// The plan.
+    pub plan: Plan,
 }
 
-/// The entry of a plan's text.
-pub(super) fn sealed(key: &WrittenKey, plan: &[u8]) -> Vec<u8> {
-    let (format, hash) = (FORMAT.to_string(), seal(key, plan));
-    let parts = [BEFORE_FORMAT, &format, BEFORE_KEY, key.text(), BEFORE_PLAN];
-    let before = parts.concat().into_bytes();
+/// The entry of a plan: equal for equal keys, subjects and plans.
+pub fn encode(key: &WrittenKey, subject: &Subject, plan: &Plan) -> String {
+    let entry = sealed(
+        key,
+        to_line(subject).as_bytes(),
+        table::write(plan).as_bytes(),
+    );
+    String::from_utf8(entry).expect("subjects, keys and plans are UTF-8")
+}
+
+/// The entry of a subject's and a plan's text.
+pub(super) fn sealed(key: &WrittenKey, subject: &[u8], plan: &[u8]) -> Vec<u8> {
+    let (format, hash) = (FORMAT.to_string(), seal(key, subject, plan));
     [
-        &before,
+        BEFORE_FORMAT.as_bytes(),
+        format.as_bytes(),
+        BEFORE_FOR.as_bytes(),
+        subject,
+        BEFORE_KEY.as_bytes(),
+        key.text().as_bytes(),
+        BEFORE_PLAN.as_bytes(),
         plan,
         BEFORE_HASH.as_bytes(),
         hash.as_bytes(),
@@ -81,12 +104,12 @@ pub(super) fn sealed(key: &WrittenKey, plan: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-fn seal(key: &WrittenKey, plan: &[u8]) -> String {
-    sha256([key.hash().as_bytes(), plan])
+fn seal(key: &WrittenKey, subject: &[u8], plan: &[u8]) -> String {
+    sha256([key.hash().as_bytes(), subject, b"\n", plan])
 }
 
-/// What follows the format.
-fn content(text: &[u8]) -> Result<&[u8], EntryError> {
+/// The text of the subject, and what follows `"key": `.
+fn content(text: &[u8]) -> Result<(&[u8], &[u8]), EntryError> {
     let format = text.strip_prefix(BEFORE_FORMAT.as_bytes());
     let format = format.ok_or(EntryError::Text)?;
     let digits = format.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -95,12 +118,17 @@ fn content(text: &[u8]) -> Result<&[u8], EntryError> {
         .ok()
         .and_then(|f| f.parse().ok());
     match number.ok_or(EntryError::Text)? {
-        FORMAT if format == FORMAT.to_string().as_bytes() => content
-            .strip_prefix(BEFORE_KEY.as_bytes())
-            .ok_or(EntryError::Text),
-        FORMAT => Err(EntryError::Text),
-        other => Err(EntryError::Format(other)),
+        FORMAT if format == FORMAT.to_string().as_bytes() => {}
+        FORMAT => return Err(EntryError::Text),
+        other => return Err(EntryError::Format(other)),
     }
+    let content = content.strip_prefix(BEFORE_FOR.as_bytes());
+    let content = content.ok_or(EntryError::Text)?;
+    // before the comma that ends its line
+    let end = content.iter().position(|&b| b == b'\n').unwrap_or(0);
+    let (subject, rest) = content.split_at(end.saturating_sub(1));
+    let rest = rest.strip_prefix(BEFORE_KEY.as_bytes());
+    Ok((subject, rest.ok_or(EntryError::Text)?))
 }
 
 /// The text of the key, and what follows it. No text of a key has a line break before `"plan"`.
@@ -110,8 +138,8 @@ fn key_text(content: &[u8]) -> Result<(&[u8], &[u8]), EntryError> {
     Ok(content.split_at(at.ok_or(EntryError::Text)?))
 }
 
-/// The plan of the text that follows a key.
-fn plan(text: &[u8], key: &WrittenKey) -> Result<Plan, EntryError> {
+/// Subject and plan, of the text of the one and of what follows the key.
+fn unsealed(subject: &[u8], key: &WrittenKey, text: &[u8]) -> Result<(Subject, Plan), EntryError> {
     let text = text.strip_prefix(BEFORE_PLAN.as_bytes());
     let text = text.and_then(|t| t.strip_suffix(END.as_bytes()));
     let text = text.ok_or(EntryError::Text)?;
@@ -121,10 +149,10 @@ fn plan(text: &[u8], key: &WrittenKey) -> Result<Plan, EntryError> {
     let text = text
         .strip_suffix(BEFORE_HASH.as_bytes())
         .ok_or(EntryError::Text)?;
-    if hash != seal(key, text).as_bytes() {
+    if hash != seal(key, subject, text).as_bytes() {
         return Err(EntryError::Hash);
     }
-    Ok(table::read(text)?)
+    Ok((serde_json::from_slice(subject)?, table::read(text)?))
 }
 
 /// What an entry says, whatever it is an entry of: format, text, hash and JSON are checked; whether the
@@ -132,14 +160,15 @@ fn plan(text: &[u8], key: &WrittenKey) -> Result<Plan, EntryError> {
 ///
 /// # Errors
 /// The first check that fails.
-pub fn read(text: &[u8]) -> Result<(WrittenKey, Plan), EntryError> {
-    let (text, rest) = key_text(content(text)?)?;
+pub fn read(text: &[u8]) -> Result<Entry, EntryError> {
+    let (subject, content) = content(text)?;
+    let (text, rest) = key_text(content)?;
     let key = serde_json::from_slice::<Key>(text)?.written();
     if key.text().as_bytes() != text {
         return Err(EntryError::Text);
     }
-    let plan = plan(rest, &key)?;
-    Ok((key, plan))
+    let (subject, plan) = unsealed(subject, &key, rest)?;
+    Ok(Entry { subject, key, plan })
 }
 
 /// The plan of an entry of a key: that the entry is whole and for this key is checked, the plan's own
@@ -148,10 +177,11 @@ pub fn read(text: &[u8]) -> Result<(WrittenKey, Plan), EntryError> {
 /// # Errors
 /// The first check that fails.
 pub fn open(text: &[u8], key: &WrittenKey) -> Result<Plan, EntryError> {
-    let found = match content(text)?.strip_prefix(key.text().as_bytes()) {
-        Some(rest) => plan(rest, key)?,
+    let (subject, content) = content(text)?;
+    let found = match content.strip_prefix(key.text().as_bytes()) {
+        Some(rest) => unsealed(subject, key, rest)?.1,
         None => {
-            let all = differences(key, &read(text)?.0);
+            let all = differences(key, &read(text)?.key);
             let part = all.into_iter().next().map(|d| d.part);
             return Err(EntryError::Key(part.unwrap_or_default()));
         }
@@ -187,11 +217,15 @@ pub fn decode(
     Ok((plan, tasks))
 }
 
-/// The key of an entry, whatever its plan is worth: for telling what the entries of a folder are.
+/// Subject and key of an entry, whatever its plan is worth: for telling what the entries of a folder are.
 ///
 /// # Errors
 /// No entry's text, or another format.
-pub fn decode_key(text: &[u8]) -> Result<Key, EntryError> {
-    let (key, _) = key_text(content(text)?)?;
-    Ok(serde_json::from_slice(key)?)
+pub fn head(text: &[u8]) -> Result<(Subject, Key), EntryError> {
+    let (subject, content) = content(text)?;
+    let (key, _) = key_text(content)?;
+    Ok((
+        serde_json::from_slice(subject)?,
+        serde_json::from_slice(key)?,
+    ))
 }

@@ -1,7 +1,7 @@
 //! No file makes the loader panic or hang, and none is taken for what it is not.
 //!
-//! Inputs are entries with edits of bytes and of JSON tokens: of the file as it is, of its plan under a
-//! right hash, and of its key under a right hash. `cargo test` runs a sample; `PROPTEST_CASES=n` runs `n`.
+//! Inputs are entries with edits of bytes and of JSON tokens: of the file as it is, and of its plan, its
+//! subject and its key under a right hash. `cargo test` runs a sample; `PROPTEST_CASES=n` runs `n`.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,6 +11,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
+use super::lines::to_line;
+use super::tests::subject;
 use super::*;
 use crate::graph::BoundGraph;
 use crate::graph::testing::random_graph;
@@ -31,6 +33,8 @@ enum Part {
     File,
     /// The plan's text; the hash is right.
     Plan,
+    /// The subject's text; the hash is right.
+    Subject,
     /// The key's text; the hash is right, where it is a key still.
     Key,
 }
@@ -247,12 +251,12 @@ fn seeds() -> Vec<Seed> {
 fn loaded(seed: &Seed, file: &[u8]) -> Result<Result<Plan, EntryError>, String> {
     let start = Instant::now();
     let found = decode(file, &seed.key, &seed.graph, &seed.cluster);
-    let also = (read(file), decode_key(file));
+    let also = (read(file), head(file));
     let took = start.elapsed();
     if took > SLOW {
         return Err(format!("it took {took:?}"));
     }
-    if let Ok(key) = &also.1
+    if let Ok((_, key)) = &also.1
         && *key != *seed.key
         && differences(&seed.key, key).is_empty()
     {
@@ -272,7 +276,7 @@ fn loaded(seed: &Seed, file: &[u8]) -> Result<Result<Plan, EntryError>, String> 
     }
     verify(&seed.graph, &plan, &seed.cluster).map_err(|e| e.to_string())?;
     task::verify::verify(&seed.graph, &plan, &tasks).map_err(|e| e.to_string())?;
-    let again = open(encode(&seed.key, &plan).as_bytes(), &seed.key);
+    let again = open(encode(&seed.key, &subject(), &plan).as_bytes(), &seed.key);
     match again {
         Ok(again) if again == plan => Ok(Ok(plan)),
         other => Err(format!("written and read: {other:?}")),
@@ -283,7 +287,13 @@ fn loaded(seed: &Seed, file: &[u8]) -> Result<Result<Plan, EntryError>, String> 
 fn no_file_breaks_the_loader() {
     let seeds = seeds();
     let counts = RefCell::new(BTreeMap::<(Part, &str), u64>::new());
-    let parts = prop::sample::select(vec![Part::File, Part::Plan, Part::Plan, Part::Key]);
+    let parts = prop::sample::select(vec![
+        Part::File,
+        Part::Plan,
+        Part::Plan,
+        Part::Subject,
+        Part::Key,
+    ]);
     let inputs = (0..seeds.len(), parts, prop::collection::vec(edit(), 1..4));
     let mut config = Config {
         failure_persistence: None,
@@ -296,17 +306,19 @@ fn no_file_breaks_the_loader() {
     let source = TestRng::deterministic_rng(RngAlgorithm::ChaCha);
     let result = TestRunner::new_with_rng(config, source).run(&inputs, |(seed, part, edits)| {
         let seed = &seeds[seed];
-        let good = encode(&seed.key, &seed.plan);
+        let good = encode(&seed.key, &subject(), &seed.plan);
         let edited = |text: &str| {
             let mut text = text.as_bytes().to_vec();
             edits.iter().for_each(|e| apply(&mut text, e));
             text
         };
+        let (named, plan) = (to_line(&subject()), table::write(&seed.plan));
         let file = match part {
             Part::File => edited(&good),
-            Part::Plan => entry::sealed(&seed.key, &edited(&table::write(&seed.plan))),
+            Part::Plan => entry::sealed(&seed.key, named.as_bytes(), &edited(&plan)),
+            Part::Subject => entry::sealed(&seed.key, &edited(&named), plan.as_bytes()),
             Part::Key => match serde_json::from_slice::<Key>(&edited(seed.key.text())) {
-                Ok(key) => encode(&key.written(), &seed.plan).into_bytes(),
+                Ok(key) => encode(&key.written(), &subject(), &seed.plan).into_bytes(),
                 Err(_) => return Ok(()),
             },
         };
@@ -323,8 +335,9 @@ fn no_file_breaks_the_loader() {
             Err(EntryError::Rule(_)) => "rule",
         };
         *counts.borrow_mut().entry((part, outcome)).or_default() += 1;
-        // a plan under a right hash may be another good one; nothing else is taken for an entry
-        prop_assert!(found.is_err() || part == Part::Plan || file == good.as_bytes());
+        // a plan or subject under a right hash may be another good one; nothing else is taken for an entry
+        let hashed = matches!(part, Part::Plan | Part::Subject);
+        prop_assert!(found.is_err() || hashed || file == good.as_bytes());
         Ok(())
     });
     let counts = counts.into_inner();
@@ -338,6 +351,8 @@ fn no_file_breaks_the_loader() {
         (Part::Plan, "json"),
         (Part::Plan, "rule"),
         (Part::Plan, "good"),
+        (Part::Subject, "json"),
+        (Part::Subject, "good"),
         (Part::Key, "key"),
     ] {
         assert!(

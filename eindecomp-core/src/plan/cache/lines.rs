@@ -6,15 +6,20 @@ use serde::Serialize;
 
 /// The text of a value that stands in an object: the first two levels of it by lines.
 pub(super) fn to_string(value: &impl Serialize) -> String {
-    let mut out = Vec::with_capacity(1 << 16);
-    let lines = Lines {
-        depth: 1,
-        first: true,
-    };
+    at_depth(value, 1, Vec::with_capacity(1 << 16))
+}
+
+/// The text of a value on one line.
+pub(super) fn to_line(value: &impl Serialize) -> String {
+    at_depth(value, Lines::DEPTH, Vec::new())
+}
+
+fn at_depth(value: &impl Serialize, depth: usize, mut out: Vec<u8>) -> String {
+    let lines = Lines { depth, first: true };
     let mut writer = serde_json::Serializer::with_formatter(&mut out, lines);
     value
         .serialize(&mut writer)
-        .expect("keys and plans have string keys only, and a vector takes all");
+        .expect("what is written has string keys only, and a vector takes all");
     String::from_utf8(out).expect("JSON is UTF-8")
 }
 

@@ -18,15 +18,23 @@ fn planned(graph: &BoundGraph, devices: u32) -> (WrittenKey, Plan, Cluster) {
     (key, plan, cluster)
 }
 
+pub(super) fn subject() -> Subject {
+    Subject {
+        block: "model::step".into(),
+        dims: [("B".into(), 4), ("S".into(), 6)].into(),
+        cluster: "cpus:4".into(),
+    }
+}
+
 #[test]
 fn entries_read_back() {
     for devices in [1, 3, 4] {
         let graph = ffn(4, 6, 8);
         let (key, plan, cluster) = planned(&graph, devices);
-        let text = encode(&key, &plan);
+        let text = encode(&key, &subject(), &plan);
         let (read, _) = decode(text.as_bytes(), &key, &graph, &cluster).unwrap();
         assert_eq!(read, plan);
-        assert_eq!(text, encode(&key, &read));
+        assert_eq!(text, encode(&key, &subject(), &read));
         assert!(text.lines().all(|l| l.len() < 400), "{text}");
     }
 }
@@ -36,7 +44,7 @@ fn entries_read_back() {
 #[test]
 fn plans_change_with_the_version_only() {
     let (key, plan, _) = planned(&ffn(4, 6, 8), 4);
-    insta::assert_snapshot!(encode(&key, &plan));
+    insta::assert_snapshot!(encode(&key, &subject(), &plan));
 }
 
 /// Says no after so many questions.
@@ -72,7 +80,12 @@ fn a_plan_that_was_stopped_says_so_and_is_no_entry() {
                 assert!(told.ends_with("; stopped at the limit"), "{told}");
                 assert!(plan.certificate.bound <= plan.certificate.cost);
                 verify::verify(&graph, &plan, &cluster).unwrap();
-                let entry = decode(encode(&key, &plan).as_bytes(), &key, &graph, &cluster);
+                let entry = decode(
+                    encode(&key, &subject(), &plan).as_bytes(),
+                    &key,
+                    &graph,
+                    &cluster,
+                );
                 assert!(matches!(entry, Err(EntryError::Stopped)));
             }
         }
@@ -84,7 +97,7 @@ fn random_graphs_read_back() {
     for seed in 0..20 {
         let graph = crate::graph::testing::random_graph(seed, 3).bound();
         let (key, plan, cluster) = planned(&graph, 1 + seed as u32 % 8);
-        let text = encode(&key, &plan);
+        let text = encode(&key, &subject(), &plan);
         assert_eq!(
             decode(text.as_bytes(), &key, &graph, &cluster).unwrap().0,
             plan
@@ -209,7 +222,7 @@ fn keys_hold_what_the_model_reads_of_the_cluster() {
 fn bad_entries_are_refused() {
     let graph = matmul(8, 8, 8);
     let (key, plan, cluster) = planned(&graph, 2);
-    let text = encode(&key, &plan);
+    let text = encode(&key, &subject(), &plan);
     let read = |text: &[u8]| decode(text, &key, &graph, &cluster).unwrap_err();
     for junk in [
         &b""[..],
@@ -218,21 +231,22 @@ fn bad_entries_are_refused() {
         b"null",
         "[".repeat(1 << 20).as_bytes(),
         (text.clone() + "\n").as_bytes(),
-        text.replacen("\"format\": 2", "\"format\": 02", 1)
+        text.replacen("\"format\": 3", "\"format\": 03", 1)
             .as_bytes(),
-        text.replacen("\"format\": 2", "\"format\": 99999999999", 1)
+        text.replacen("\"format\": 3", "\"format\": 99999999999", 1)
             .as_bytes(),
         text.replacen("  \"plan\"", "\"plan\"", 1).as_bytes(),
         text.replacen("\"sha256\"", "\"sha256\" ", 1).as_bytes(),
     ] {
         assert!(matches!(read(junk), EntryError::Text));
     }
-    let newer = text.replacen("\"format\": 2", "\"format\": 3", 1);
-    assert!(matches!(read(newer.as_bytes()), EntryError::Format(3)));
+    let newer = text.replacen("\"format\": 3", "\"format\": 4", 1);
+    assert!(matches!(read(newer.as_bytes()), EntryError::Format(4)));
     for (from, to) in [
         ("\"moved_bytes\": \"", "\"moved_bytes\": \"1"),
         ("\"join\": null", "\"jomn\": null"),
         ("\"capacity\": 6", "\"capacity\": 7"),
+        ("model::step", "model::stop"),
     ] {
         let edited = text.replacen(from, to, 1);
         assert_ne!(edited, text, "{from}");
@@ -247,7 +261,7 @@ fn bad_entries_are_refused() {
     let refused = |change: &dyn Fn(&mut Key, &mut Plan)| {
         let (mut key, mut plan) = (Key::clone(&key), plan.clone());
         change(&mut key, &mut plan);
-        read(encode(&key.written(), &plan).as_bytes())
+        read(encode(&key.written(), &subject(), &plan).as_bytes())
     };
     let error = refused(&|key, _| key.hierarchy = Hierarchy::flat(3));
     assert!(matches!(error, EntryError::Key(part) if part == "hierarchy per_server"));
@@ -272,13 +286,32 @@ fn bad_entries_are_refused() {
     assert!(matches!(error, EntryError::Plan("residency")));
 }
 
+#[test]
+fn subjects_are_told_as_text() {
+    let mut odd = subject();
+    assert_eq!(odd.to_string(), "model::step B=4 S=6 on cpus:4");
+    odd.block = "\u{1b}[2Jx\n".into();
+    assert_eq!(odd.to_string(), "\\u{1b}[2Jx\\n B=4 S=6 on cpus:4");
+    let graph = matmul(8, 8, 8);
+    let on = |cluster| Subject::new(None, graph.graph(), [("N", 8)], &cluster).to_string();
+    assert_eq!(on(Cluster::cpus(2)), "(x, y) -> (out) N=8 on cpus:2");
+    let two = Cluster::dgx_h100().with_servers(2);
+    assert_eq!(on(two), "(x, y) -> (out) N=8 on 2xdgx_h100");
+}
+
 /// Whoever can write a file can hash it.
 #[test]
 fn sealed_texts_are_untrusted_too() {
     let graph = matmul(8, 8, 8);
     let (key, plan, _) = planned(&graph, 2);
-    let good = table::write(&plan);
-    let refused = |text: &str| match open(&entry::sealed(&key, text.as_bytes()), &key) {
+    let (good, named) = (
+        table::write(&plan),
+        r#"{"block":"f","dims":{},"cluster":"cpus:2"}"#,
+    );
+    let refused = |text: &str| match open(
+        &entry::sealed(&key, named.as_bytes(), text.as_bytes()),
+        &key,
+    ) {
         Err(EntryError::Json(error)) => error.to_string(),
         other => panic!("{other:?}"),
     };
@@ -296,6 +329,17 @@ fn sealed_texts_are_untrusted_too() {
     assert!(edited("\"join\": null", "\"join\": -1").contains("invalid value"));
     assert!(edited("\"residency\": ", "\"residence\": ").contains("unknown field"));
     assert!(refused("{}").contains("missing field"));
+    for subject in [
+        "",
+        "{}",
+        "null",
+        &deep,
+        r#"{"block": "f", "dims": {"N": "4"}, "cluster": ""}"#,
+    ] {
+        let entry = entry::sealed(&key, subject.as_bytes(), good.as_bytes());
+        let found = open(&entry, &key);
+        assert!(matches!(found, Err(EntryError::Json(_))), "{found:?}");
+    }
     // a layout of so many numbers in each of so many nodes
     let (devices, nodes) = (vec!["0"; 1 << 16].join(","), vec!["0"; 1 << 16].join(","));
     let large = good.replacen("\"devices\": [", &format!("\"devices\": [{devices},"), 1);
@@ -313,7 +357,7 @@ fn entries_of_deep_models_are_small() {
         }
         .forward();
         let (key, plan, cluster) = planned(&graph, 8);
-        let text = encode(&key, &plan);
+        let text = encode(&key, &subject(), &plan);
         let read = open(text.as_bytes(), &key).unwrap();
         assert_eq!(read, plan);
         verify::rules(&graph, &read, &cluster).unwrap();

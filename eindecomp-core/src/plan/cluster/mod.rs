@@ -142,6 +142,20 @@ impl Cluster {
         Cluster { servers, ..self }
     }
 
+    /// Its name, with how many servers and devices of it there are where they are not always as many: `cpus:4`,
+    /// `dgx_a100`, `2xdgx_h100`.
+    pub fn label(&self) -> String {
+        let servers = match self.servers {
+            1 => String::new(),
+            n => format!("{n}x"),
+        };
+        let devices = match self.server.device.kind {
+            DeviceKind::Cpu => format!(":{}", self.server.devices),
+            _ => String::new(),
+        };
+        format!("{servers}{}{devices}", self.name)
+    }
+
     /// Number of devices.
     pub fn devices(&self) -> u32 {
         self.servers.saturating_mul(self.server.devices)
