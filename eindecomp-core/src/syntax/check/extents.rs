@@ -13,6 +13,7 @@ use super::outside::inside;
 use super::padding::pad;
 use super::prove::Equality;
 use super::ranges::{index_facts, poly};
+use super::shifts::difference;
 use super::slips::rounded;
 use super::transposed::turn;
 use super::tree::{Clause, Expr, Index, IndexId, Origin};
@@ -261,24 +262,50 @@ fn range_of(
     let fitting = |(at, shifted): &(Dim, &Shifted)| {
         let mut largest = at - &step;
         for (name, extent) in names.iter().zip(known) {
+            if !largest.symbols().contains(name) {
+                continue;
+            }
             let last = extent.as_ref()? - &one;
             largest = largest.try_substitute(&|s| (*s == **name).then(|| last.clone()))?;
         }
         let free = names.iter().all(|name| !largest.symbols().contains(name));
         free.then(|| &shifted.extent - &largest)
     };
+    let facts_with = |extent: &Dim| {
+        let mut facts = cx.facts.clone();
+        for (name, of) in names.iter().zip(known) {
+            let of = of.as_ref();
+            let of = of.or_else(|| (*name == decl.name).then_some(extent));
+            if let Some(of) = of {
+                index_facts(&mut facts, name, of);
+            }
+        }
+        facts
+    };
+    let declared = wanted.and_then(|wanted| {
+        let facts = facts_with(wanted);
+        let past = |(at, shifted): &&(Dim, &Shifted)| {
+            let axis = &shifted.extent;
+            let same = matches!(facts.equality(wanted, axis), Equality::Equal);
+            !shifted.guarded && !same && facts.nonneg(at) && !facts.holds(at, CmpOp::Lt, axis)
+        };
+        let fit = mine.iter().find(past).and_then(fitting)?;
+        let facts = facts_with(&fit);
+        let inside = |(at, shifted): &(Dim, &Shifted)| {
+            facts.nonneg(at) && facts.holds(at, CmpOp::Lt, &shifted.extent)
+        };
+        let axis = cx.axis_of(decl.span).filter(|_| mine.iter().all(inside))?;
+        let range = range(&decl.name, decl.span, &difference(&fit));
+        Some(axis.redeclared(range, &fit))
+    });
+    if declared.is_some() {
+        return declared;
+    }
     let extent = wanted
         .cloned()
         .or_else(|| cx.dims.named(&decl.name.to_uppercase()))
         .or_else(|| mine.iter().find_map(fitting))?;
-    let mut facts = cx.facts.clone();
-    for (name, of) in names.iter().zip(known) {
-        let of = of.as_ref();
-        let of = of.or_else(|| (*name == decl.name).then_some(&extent));
-        if let Some(of) = of {
-            index_facts(&mut facts, name, of);
-        }
-    }
+    let facts = facts_with(&extent);
     let mut fix = range(&decl.name, decl.span, &extent.to_string());
     for (at, shifted) in mine {
         let text = &shifted.access.subs[shifted.axis];

@@ -337,19 +337,6 @@ impl BodyCx<'_> {
         (pat.names.len() == 1).then_some(declared.dtype)
     }
 
-    /// Does an index on the left at `place` run over an axis of a declared result?
-    pub(super) fn is_declared(&self, place: Span) -> bool {
-        let Some(StmtKind::Let { pat, .. }) = self.stmt.map(|stmt| &stmt.kind) else {
-            return false;
-        };
-        let around = pat.span.start <= place.start && place.end <= pat.span.end;
-        around
-            && pat
-                .names
-                .iter()
-                .any(|n| self.result_axes(n.as_str()).is_some())
-    }
-
     /// Another dtype where a tensor with these axes is declared, if it is the parameter of its
     /// name; a `let` at `place` may shadow that.
     pub(super) fn declared_as(

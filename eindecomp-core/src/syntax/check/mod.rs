@@ -18,7 +18,7 @@
 //!   `groups`: heads in groups; `transposed`: merged axes in another's place; `swapped`: results in another's place;
 //!   `left`: indices missing on the left; `parts`: axes of several lengths; `lower`: indices in upper case;
 //!   `ranges`: accesses in bounds; `prove`: the facts for both;
-//! * `conditions`: guards as facts; `outside`: accesses not proved; `guards`: how conditions around them
+//! * `conditions`: guards as facts; `outside`: accesses not proved; `lengths`: indices that are too long; `guards`: how conditions around them
 //!   are corrected; `together`: several errors as one;
 //! * `slips`, `shifts`: of positions; `fixes`: changes that errors propose; `padding`: values outside; `unbound`: which index is meant;
 //! * `walk`: looking through expressions; `tree`: what comes out.
@@ -42,6 +42,7 @@ mod hoisted;
 mod instance;
 mod kernels;
 mod left;
+mod lengths;
 mod lower;
 mod meant;
 mod mentions;

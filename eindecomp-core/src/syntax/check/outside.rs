@@ -1,12 +1,12 @@
 //! A position that was not proved to be inside its axis: an obligation over consts, or an error with
 //! the range that it has and what would keep it inside.
 
-use super::fixes::range;
 use super::groups::{divisor, quotient};
 use super::guards::{self, Guards};
+use super::lengths::Length;
 use super::padding::pad;
 use super::prove::{Equality, Facts};
-use super::ranges::{Walk, index_facts, poly};
+use super::ranges::{Walk, poly};
 use super::shifts::{Range, difference};
 use super::slips::rounded;
 use super::together::{Kind, Outside};
@@ -122,7 +122,10 @@ impl Walk<'_, '_> {
         let free = at.as_ref().is_some_and(|at| self.is_free(at));
         let away = reach.as_ref().is_some_and(|reach| reach.is_away(facts));
         let hopeless = never && free || away;
-        let in_part = at.as_ref().and_then(|at| self.in_part(at, extent));
+        let in_part = (at.as_ref()).and_then(|at| {
+            let (id, wanted) = self.undeclared(at)?;
+            self.in_part(at, extent, id, wanted)
+        });
         let declared = self.as_declared(&at) && in_part.is_none();
         let compared = at.as_ref().filter(|_| declared && whole).and_then(|at| {
             let outside = guards::Outside { text, at, extent };
@@ -153,26 +156,44 @@ impl Walk<'_, '_> {
         let pads = inside
             .filter(|_| padded)
             .map(|inside| pad(self.cx, &access, &inside));
-        let pads = pads.into_iter().flatten();
+        let mut pads = pads.unwrap_or_default();
         let interior = at.as_ref().filter(|_| in_part.is_none());
         let interior = interior.and_then(|at| self.interior(at, low.as_ref()?));
         let starts_inside = low.is_some_and(|low| facts.nonneg(&low)) && in_part.is_none();
         let clauses = clauses.filter(|_| !guarded && !shifted);
         let last = moved.or_else(|| self.last(e, &at, extent, facts));
+        let starts_inside = starts_inside && whole && !guarded && !shifted && !grouped;
+        let length = match (&at, &high) {
+            (Some(at), Some(high)) if starts_inside => self.length(at, extent, high),
+            _ => Length::Padded,
+        };
+        let (shorter, shorten) = match length {
+            Length::AsDeclared(fix) => {
+                pads.clear();
+                (Some(fix), None)
+            }
+            Length::Shorter(fix) => (Some(fix), None),
+            Length::Perhaps(range) => {
+                let or = pads.first().map(|pad| format!(", or {}", pad.help));
+                pads.clear();
+                let help = format!("shorten its range, {range}{}", or.unwrap_or_default());
+                (None, Some(help))
+            }
+            Length::Padded => (None, None),
+        };
         let kinds = [
             (Kind::Guard, corrected),
             (Kind::Element, last),
             (Kind::Clause, group.or(clauses)),
-            (Kind::Range, in_part),
+            (Kind::Range, in_part.or(shorter)),
         ];
         let fixes = kinds
             .into_iter()
             .filter_map(|(kind, fix)| Some((kind, fix?)));
-        let fixes = fixes.chain(pads.map(|fix| (Kind::Pad, fix))).collect();
-        let shorter = high
-            .filter(|_| starts_inside && !guarded && !shifted)
-            .and_then(|high| self.shorter(&at?, &(&high - extent)));
-        let diag = match shorter {
+        let fixes = fixes
+            .chain(pads.into_iter().map(|fix| (Kind::Pad, fix)))
+            .collect();
+        let diag = match shorten {
             _ if grouped => diag,
             Some(_) if self.stores => diag.help(format!(
                 "a state has to be as long as what is stored into it; `({text}) % {extent}` comes round to its start"
@@ -267,56 +288,6 @@ impl Walk<'_, '_> {
         Some(format!(
             "if the result is the interior, count from there: `{name} in {wanted}`, and `{name} + {before}` \
              for `{name}` in every read"
-        ))
-    }
-
-    /// The index of a position runs over the declared result's axis, and over parts of others, if
-    /// the position then is inside.
-    fn in_part(&self, at: &Dim, axis: &Dim) -> Option<Fix> {
-        let (id, wanted) = self.undeclared(at)?;
-        let name = &self.indices[id.at()].name;
-        let mut facts = self.cx.facts.clone();
-        for other in &self.active {
-            let index = &self.indices[other.at()];
-            let extent = if *other == id { wanted } else { &index.extent };
-            index_facts(&mut facts, &index.name, extent);
-        }
-        let bare = self.meant?.0.bare.iter().filter(|u| u.index == id);
-        let longer: Vec<_> = bare
-            .filter(|u| !matches!(facts.equality(&u.extent, wanted), Equality::Equal))
-            .collect();
-        let inside = facts.nonneg(at) && facts.holds(at, CmpOp::Lt, axis);
-        let parts = |extent: &Dim| facts.holds(wanted, CmpOp::Le, extent);
-        if !inside || !longer.iter().all(|u| parts(&u.extent)) {
-            return None;
-        }
-        let mut fix = range(name, self.indices[id.at()].span, &wanted.to_string());
-        if let Some(first) = longer.first() {
-            let read = first.access.to_string();
-            fix.help += &format!(", and `0 + {name}` to read a part of `{read}`");
-        }
-        fix.edits.extend(
-            longer
-                .iter()
-                .map(|u| (Span::new(u.span.start, u.span.start), "0 + ".into())),
-        );
-        Some(fix)
-    }
-
-    /// The range of an index, of one on the left first, with which the position `at`, which is `over`
-    /// past the last element, would stay inside.
-    fn shorter(&self, at: &Dim, over: &Dim) -> Option<String> {
-        let over = over.as_const().filter(|n| *n >= 0)? + 1;
-        let mut declared = self.active.iter().map(|id| &self.indices[id.at()]);
-        let index = declared.find(|index| {
-            let rest = at - &Dim::sym(index.name.clone());
-            let alone = !rest.symbols().contains(&index.name);
-            alone && index.extent.as_const().is_none() && !self.cx.is_declared(index.span)
-        })?;
-        let extent = &index.extent - &Dim::from(over);
-        Some(format!(
-            "or shorten its range: `{} in {extent}`",
-            index.name
         ))
     }
 

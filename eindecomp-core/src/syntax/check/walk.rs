@@ -1,6 +1,8 @@
 //! Looking through expressions as written.
 
-use crate::syntax::ast::{Block, Expr, ExprKind, ForRange, Ident, Place, Stmt, StmtKind, Sub};
+use crate::syntax::ast::{
+    Block, Expr, ExprKind, ForRange, Ident, IndexDecl, Place, Stmt, StmtKind, Sub,
+};
 use crate::syntax::token::Span;
 
 /// The name that an expression is.
@@ -145,4 +147,13 @@ pub(super) fn binds(e: &Expr, index: &str) -> bool {
     let here = matches!(&e.kind, ExprKind::Reduce(reduce)
         if reduce.indices.iter().any(|decl| decl.name.as_str() == index));
     here || e.children().into_iter().any(|e| binds(e, index))
+}
+
+/// The index that a reduction in an expression declares at `place`.
+pub(super) fn declared(e: &Expr, place: Span) -> Option<&IndexDecl> {
+    let here = match &e.kind {
+        ExprKind::Reduce(reduce) => reduce.indices.iter().find(|decl| decl.name.span == place),
+        _ => None,
+    };
+    here.or_else(|| e.children().into_iter().find_map(|e| declared(e, place)))
 }

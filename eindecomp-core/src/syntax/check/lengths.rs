@@ -1,0 +1,281 @@
+//! Positions that start on their axis and run past its end: one of their indices is too long, or the
+//! axis is padded.
+//!
+//! Which of both is meant:
+//! * an index whose `in` is not the extent that the result is declared with, has that extent, if the
+//!   positions then stay inside;
+//! * a result as long as the axis that it is read from (over the stride) is padded: each of its
+//!   elements has a place of its own there, and the rest of the window is past the end;
+//! * otherwise a window of a written length, `sum[k in 4]`, is shortened, and without one an index on
+//!   the left, where the result is declared too.
+//!
+//! What starts before its axis, `x[i + k - 1]`, is padded on purpose.
+
+use super::body::BodyCx;
+use super::prove::{Equality, Facts};
+use super::ranges::{Walk, index_facts};
+use super::shifts::difference;
+use super::tree::{Index, IndexId, TensorType, Type};
+use super::walk;
+use crate::ein::Dim;
+use crate::syntax::ast::{self, CmpOp, IndexDecl, LeftIndex, StmtKind};
+use crate::syntax::diag::Fix;
+use crate::syntax::token::Span;
+
+/// The axis of a declared result that an index on the left runs over.
+pub(super) struct Axis<'w> {
+    result: &'w TensorType,
+    axis: usize,
+    /// Its extent as written.
+    span: Span,
+}
+
+/// What is meant by a position that runs past the end.
+pub(super) enum Length {
+    /// One of its indices has the extent that the result is declared with.
+    AsDeclared(Fix),
+    /// One of its indices is shorter.
+    Shorter(Fix),
+    /// The same, where nothing says how long the tensor has to be: the range.
+    Perhaps(String),
+    /// Its axis is padded.
+    Padded,
+}
+
+impl Walk<'_, '_> {
+    fn axis_of(&self, id: IndexId) -> Option<Axis<'_>> {
+        self.cx.axis_of(self.indices[id.at()].span)
+    }
+
+    fn left_decl(&self, id: IndexId) -> Option<&IndexDecl> {
+        self.cx.left_decl(self.indices[id.at()].span)
+    }
+
+    /// What is meant by the position `at` of an axis, whose last value is `high`.
+    pub(super) fn length(&self, at: &Dim, axis: &Dim, high: &Dim) -> Length {
+        let over = &(high - axis) + &Dim::from(1);
+        let used: Vec<(IndexId, Dim)> = (self.active.iter())
+            .filter_map(|id| Some((*id, self.stride(at, *id)?)))
+            .collect();
+        let as_declared = used.iter().find_map(|(id, _)| {
+            let declared = self.axis_of(*id)?;
+            let extent = &declared.result.axes[declared.axis];
+            let other = self.unequal(&self.indices[id.at()].extent, extent);
+            other.then(|| self.in_part(at, axis, *id, extent))?
+        });
+        if let Some(fix) = as_declared {
+            return Length::AsDeclared(fix);
+        }
+        let window = used.len() > 1;
+        let as_long = |(id, stride): &&(IndexId, Dim)| self.is_as_long(*id, stride, axis);
+        let same = used.iter().find(as_long);
+        if same.is_some_and(|(id, _)| window || self.axis_of(*id).is_some()) {
+            return Length::Padded;
+        }
+        let narrower = used
+            .iter()
+            .find_map(|used| self.narrower(at, axis, used, &over));
+        if let Some(fix) = narrower {
+            return Length::Shorter(fix);
+        }
+        let on_left = |id: IndexId| self.stores || self.left_decl(id).is_some();
+        let mut shorter = used.iter().filter_map(|(id, stride)| {
+            on_left(*id).then_some(())?;
+            let extent = self.shorter(at, axis, (*id, stride), &over)?;
+            Some((*id, extent))
+        });
+        let Some((id, extent)) = shorter.next() else {
+            return Length::Padded;
+        };
+        let index = &self.indices[id.at()];
+        let text = difference(&extent);
+        match self.axis_of(id) {
+            None => Length::Perhaps(format!("`{} in {text}`", index.name)),
+            Some(declared) => match self.in_part(at, axis, id, &extent) {
+                Some(fix) => Length::Shorter(declared.redeclared(fix, &extent)),
+                None => Length::Padded,
+            },
+        }
+    }
+
+    /// By how much the position rises with an index.
+    fn stride(&self, at: &Dim, id: IndexId) -> Option<Dim> {
+        let name = &self.indices[id.at()].name;
+        let put = |n| at.try_substitute(&|s| (*s == **name).then(|| Dim::from(n)));
+        let slope = &put(1)? - &put(0)?;
+        let linear = at == &(&put(0)? + &slope.try_mul(&Dim::sym(name.clone()))?);
+        let sizes = slope.symbols();
+        let sized = !self.names.iter().any(|name| sizes.contains(name));
+        (linear && sized && slope.as_const() != Some(0)).then_some(slope)
+    }
+
+    /// Has an index on the left as many values as it takes with its stride to run over the axis?
+    fn is_as_long(&self, id: IndexId, stride: &Dim, axis: &Dim) -> bool {
+        let extent = &self.indices[id.at()].extent;
+        let equal = |a: &Dim, b: &Dim| !self.unequal(a, b);
+        let steps = axis + &(stride - &Dim::from(1));
+        let on_left = self.left_decl(id).is_some();
+        on_left
+            && (stride
+                .try_mul(extent)
+                .is_some_and(|whole| equal(&whole, axis))
+                || equal(extent, &axis.floor_div(stride))
+                || equal(extent, &steps.floor_div(stride)))
+    }
+
+    /// The window of a written length that stays inside.
+    fn narrower(
+        &self,
+        at: &Dim,
+        axis: &Dim,
+        (id, stride): &(IndexId, Dim),
+        over: &Dim,
+    ) -> Option<Fix> {
+        let index = &self.indices[id.at()];
+        let decl = walk::declared(self.cx.value()?, index.span)?;
+        let bare = self.meant?.0.bare.iter().any(|u| u.index == *id);
+        let extent = self.shorter(at, axis, (*id, stride), over)?;
+        let written = decl.extent.as_ref().filter(|_| !bare)?;
+        let help = format!("did you mean `{} in {extent}`?", index.name);
+        Some(Fix::replace(written.span, extent.to_string(), &help))
+    }
+
+    /// The extent of an index with which the position stays inside.
+    fn shorter(
+        &self,
+        at: &Dim,
+        axis: &Dim,
+        (id, stride): (IndexId, &Dim),
+        over: &Dim,
+    ) -> Option<Dim> {
+        let extent = &self.indices[id.at()].extent;
+        let by = &(over + &(stride - &Dim::from(1))).floor_div(stride);
+        // Where quotients are in the way, one element less is what is meant.
+        let shorter = match by.as_const() {
+            Some(_) => [by.clone(), by.clone()],
+            None => [Dim::from(1), by.clone()],
+        };
+        let shorter = shorter.into_iter().map(|by| extent - &by);
+        // Still a number, or still as long as sizes make it; none at all is not meant.
+        let alike = |shorter: &Dim| match (shorter.as_const(), extent.as_const()) {
+            (Some(n), Some(_)) => n > 0,
+            (n, known) => n.is_some() == known.is_some(),
+        };
+        let mut fitting = shorter.filter(alike);
+        fitting.find(|shorter| self.stays(at, axis, id, shorter).is_some())
+    }
+
+    /// The facts with an index of this extent, if the position is inside by them.
+    fn stays(&self, at: &Dim, axis: &Dim, id: IndexId, extent: &Dim) -> Option<Facts> {
+        let mut facts = self.cx.facts.clone();
+        for other in &self.active {
+            let Index {
+                name, extent: own, ..
+            } = &self.indices[other.at()];
+            index_facts(&mut facts, name, if *other == id { extent } else { own });
+        }
+        (facts.nonneg(at) && facts.holds(at, CmpOp::Lt, axis)).then_some(facts)
+    }
+
+    /// An index of a position in this range, and over parts of other axes, if the position then is
+    /// inside.
+    pub(super) fn in_part(&self, at: &Dim, axis: &Dim, id: IndexId, extent: &Dim) -> Option<Fix> {
+        let index = &self.indices[id.at()];
+        let facts = self.stays(at, axis, id, extent)?;
+        let bare = self.meant?.0.bare.iter().filter(|u| u.index == id);
+        let longer: Vec<_> = bare
+            .filter(|u| !matches!(facts.equality(&u.extent, extent), Equality::Equal))
+            .collect();
+        if !longer
+            .iter()
+            .all(|u| facts.holds(extent, CmpOp::Le, &u.extent))
+        {
+            return None;
+        }
+        let mut fix = self.ranged(id, index, extent)?;
+        if let Some(first) = longer.first() {
+            let read = first.access.to_string();
+            fix.help += &format!(", and `0 + {}` to read a part of `{read}`", index.name);
+        }
+        let starts = longer.iter().map(|u| Span::new(u.span.start, u.span.start));
+        fix.edits.extend(starts.map(|start| (start, "0 + ".into())));
+        Some(fix)
+    }
+
+    /// The range of an index on the left.
+    fn ranged(&self, id: IndexId, index: &Index, extent: &Dim) -> Option<Fix> {
+        let (decl, text) = (self.left_decl(id), difference(extent));
+        let name = &index.name;
+        Some(match &decl?.extent {
+            None => super::fixes::range(name, index.span, &text),
+            Some(written) => {
+                let help = format!("write `{name} in {text}`");
+                Fix::replace(written.span, text, &help)
+            }
+        })
+    }
+
+    fn unequal(&self, a: &Dim, b: &Dim) -> bool {
+        !matches!(self.cx.facts.equality(a, b), Equality::Equal)
+    }
+}
+
+impl BodyCx<'_> {
+    /// The index that is declared on the left at `place`.
+    pub(super) fn left_decl(&self, place: Span) -> Option<&IndexDecl> {
+        let StmtKind::Let { pat, .. } = &self.stmt?.kind else {
+            return None;
+        };
+        let mut axes = pat.indices.iter().flatten();
+        axes.find_map(|axis| declared_at(axis, place))
+    }
+
+    /// The axis of the declared result that the index on the left at `place` has for itself.
+    pub(super) fn axis_of(&self, place: Span) -> Option<Axis<'_>> {
+        let StmtKind::Let { pat, .. } = &self.stmt?.kind else {
+            return None;
+        };
+        let [name] = &pat.names[..] else { return None };
+        let left = pat.indices.as_ref()?;
+        let axis = left
+            .iter()
+            .position(|index| matches!(index, LeftIndex::Index(decl) if decl.name.span == place))?;
+        let names = &self.ast.result.as_ref()?.names;
+        let at = names.iter().position(|n| n.name == name.name)?;
+        let written = self.ast.ret.types.get(at)?;
+        let ast::TypeKind::Tensor {
+            axes: Some(axes), ..
+        } = &written.kind
+        else {
+            return None;
+        };
+        let Type::Tensor(result) = &self.block.results.get(at)?.ty else {
+            return None;
+        };
+        let whole = result.axes.len() == left.len() && axes.len() == left.len();
+        whole.then(|| Axis {
+            result,
+            axis,
+            span: axes[axis].span,
+        })
+    }
+}
+
+impl Axis<'_> {
+    /// A change of an index' range, with the axis declared as long as that.
+    pub(super) fn redeclared(&self, fix: Fix, extent: &Dim) -> Fix {
+        let mut ty = self.result.clone();
+        ty.axes[self.axis] = extent.clone();
+        let help = format!("{}, and declare `{ty}`", fix.help);
+        Fix { help, ..fix }.and(self.span, difference(extent))
+    }
+}
+
+/// The index that is declared at `place`.
+fn declared_at(axis: &LeftIndex, place: Span) -> Option<&IndexDecl> {
+    match axis {
+        LeftIndex::Index(decl) => (decl.name.span == place).then_some(decl),
+        LeftIndex::Merged(members, _) => members.iter().find_map(|m| declared_at(m, place)),
+        LeftIndex::Rest(_) => None,
+    }
+}
