@@ -355,15 +355,21 @@ impl Mul for &Dim {
     }
 }
 
-/// As source: `2*F`, `D / H`, `(Y - 3) / 2 + 1`; symbolic terms first, the constant last.
+/// As source: `2*F`, `D / H`, `W - Q + 1`, `1 - Q`; what is added first, of symbols before constants.
 impl fmt::Display for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.terms.is_empty() {
             return f.write_str("0");
         }
-        let (constant, symbolic): (Vec<_>, Vec<_>) =
-            self.terms.iter().partition(|(m, _)| m.is_empty());
-        for (i, (m, c)) in symbolic.into_iter().chain(constant).enumerate() {
+        let constant = |m: &[Atom]| m.is_empty();
+        let positive = (self.terms.iter()).any(|(m, c)| *c > 0 && !constant(m));
+        let mut terms: Vec<_> = self.terms.iter().collect();
+        // In `1 - Q` the constant is all that is added.
+        terms.sort_by_key(|(m, c)| match (constant(m), **c < 0) {
+            (true, false) if !positive => 0,
+            (constant, negative) => 1 + u8::from(negative) + 2 * u8::from(constant),
+        });
+        for (i, (m, c)) in terms.into_iter().enumerate() {
             let negative = *c < 0;
             match (i, negative) {
                 (0, true) => f.write_str("-")?,
@@ -453,7 +459,10 @@ mod tests {
         assert_eq!((-&y.rem(&Dim::from(4))).to_string(), "-(Y % 4)");
         assert_eq!(
             (&Dim::from(1) - &y.rem(&Dim::from(4))).to_string(),
-            "-(Y % 4) + 1"
+            "1 - Y % 4"
         );
+        let (q, w) = (Dim::sym("Q"), Dim::sym("W"));
+        assert_eq!((&(&w - &q) + &Dim::from(1)).to_string(), "W - Q + 1");
+        assert_eq!((&(&w - &q) - &Dim::from(1)).to_string(), "W - Q - 1");
     }
 }

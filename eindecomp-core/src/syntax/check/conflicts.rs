@@ -8,7 +8,7 @@ use super::body::BodyCx;
 use super::extents::{Access, Decl, Use, Uses};
 use super::groups::grouped;
 use super::meant::{Meant, Reading};
-use super::parts::part;
+use super::parts::{off_by, part};
 use super::prove::Equality;
 use super::tree::IndexId;
 use crate::ein::Dim;
@@ -171,7 +171,8 @@ fn another_tensor(cx: &BodyCx<'_>, reading: &Reading<'_, '_>, wrong: usize) -> O
     found.find_map(|(name, ty)| reading.of_another(wrong, name, &ty.axes))
 }
 
-/// The range that an index is meant to have where all of its uses agree, on an axis of its name.
+/// The range that an index is meant to have where all of its uses agree: on an axis of its name, or of
+/// the declared result, or, where nothing is declared, on one that is shorter by a number.
 fn other_range(
     cx: &BodyCx<'_>,
     reading: &Reading<'_, '_>,
@@ -179,7 +180,7 @@ fn other_range(
     odd: &[usize],
 ) -> Option<Fix> {
     let decl = &reading.decls[index.at()];
-    let (_, range) = decl.extent.as_ref()?;
+    let (own, range) = decl.extent.as_ref()?;
     let uses: Vec<&Use> = reading
         .uses(index)
         .into_iter()
@@ -187,12 +188,20 @@ fn other_range(
         .collect();
     let axis = &uses.first()?.extent;
     let agree = odd.len() == uses.len() && uses.iter().all(|u| reading.equal(&u.extent, axis));
-    let meant = agree && reading.alike(index, axis);
-    if !meant || part(cx, decl, &uses, reading.wanted.get(&index)).is_some() {
-        return None;
-    }
+    let off = || {
+        cx.facts
+            .normal(&(own - axis))
+            .as_const()
+            .is_some_and(|n| n > 0)
+    };
+    let other = match cx.axis_of(decl.span) {
+        Some(declared) => reading.equal(declared.extent, axis),
+        None => off() && !decl.reduced,
+    };
+    let part = || part(cx, decl, &uses, reading.wanted.get(&index)).is_some();
+    let meant = agree && (other || reading.alike(index, axis) && !part());
     let help = format!("did you mean `{} in {axis}`?", decl.name);
-    Some(Fix::replace(*range, axis.to_string(), &help))
+    meant.then(|| Fix::replace(*range, axis.to_string(), &help))
 }
 
 /// The error on the place that is wrong.
@@ -256,6 +265,17 @@ fn other_help(
         return diag.fix(fix.fix.clone());
     }
     let part = part(cx, decl, &uses, reading.wanted.get(&index));
+    // What is written at the index is meant, unless the result is declared so too.
+    let declared = || cx.axis_of(decl.span);
+    let given = decl.extent.is_none() || declared().is_some_and(|d| reading.equal(d.extent, a));
+    let off = given.then(|| {
+        let mut odd = odd();
+        let (only, none) = (odd.next()?, odd.next());
+        none.is_none().then(|| off_by(cx, only, a))?
+    });
+    if let Some(fix) = off.flatten() {
+        return diag.fix(fix).fixes(part).help(DIFFERENT);
+    }
     if matches!(cx.facts.equality(a, b), Equality::Differ) || part.is_some() {
         return diag.fixes(part).help(DIFFERENT);
     }

@@ -13,7 +13,6 @@ use super::outside::inside;
 use super::padding::pad;
 use super::prove::Equality;
 use super::ranges::{index_facts, poly};
-use super::shifts::difference;
 use super::slips::rounded;
 use super::transposed::turn;
 use super::tree::{Clause, Expr, Index, IndexId, Origin};
@@ -295,7 +294,7 @@ fn range_of(
             facts.nonneg(at) && facts.holds(at, CmpOp::Lt, &shifted.extent)
         };
         let axis = cx.axis_of(decl.span).filter(|_| mine.iter().all(inside))?;
-        let range = range(&decl.name, decl.span, &difference(&fit));
+        let range = range(&decl.name, decl.span, &fit.to_string());
         Some(axis.redeclared(range, &fit))
     });
     if declared.is_some() {

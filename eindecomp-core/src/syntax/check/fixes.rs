@@ -355,6 +355,20 @@ impl BodyCx<'_> {
         Some(Fix::replace(old.span, dtype, &help))
     }
 
+    /// Another extent for an axis of a parameter.
+    pub(super) fn declared_axis(&self, param: &ast::Param, axis: usize, to: &Dim) -> Option<Fix> {
+        let ast::TypeKind::Tensor { axes, .. } = &param.ty.kind else {
+            return None;
+        };
+        let place = axes.as_ref()?.get(axis)?.span;
+        let known = self.block.params.iter().find(|p| p.name == param.name)?;
+        let mut ty = known.ty.tensor()?.clone();
+        *ty.axes.get_mut(axis)? = to.clone();
+        let help = format!("declare `{}: {ty}`", param.name);
+        let same = ty.axes.len() == axes.as_ref()?.len();
+        (same && self.nameable(to)).then(|| Fix::replace(place, to.to_string(), &help))
+    }
+
     /// The statement that defines the name at `place` with two subscripts of an access in each
     /// other's place, if its axes then are those `declared`.
     pub(super) fn transposed(&self, place: Span, found: &Type, declared: &Type) -> Option<Fix> {

@@ -14,8 +14,7 @@
 use super::body::BodyCx;
 use super::prove::{Equality, Facts};
 use super::ranges::{Walk, index_facts};
-use super::shifts::difference;
-use super::tree::{Index, IndexId, TensorType, Type};
+use super::tree::{Index, IndexId, Type};
 use super::walk;
 use crate::ein::Dim;
 use crate::syntax::ast::{self, CmpOp, IndexDecl, LeftIndex, StmtKind};
@@ -24,9 +23,8 @@ use crate::syntax::token::Span;
 
 /// The axis of a declared result that an index on the left runs over.
 pub(super) struct Axis<'w> {
-    result: &'w TensorType,
-    axis: usize,
-    /// Its extent as written.
+    pub(super) extent: &'w Dim,
+    /// That as written.
     span: Span,
 }
 
@@ -58,8 +56,7 @@ impl Walk<'_, '_> {
             .filter_map(|id| Some((*id, self.stride(at, *id)?)))
             .collect();
         let as_declared = used.iter().find_map(|(id, _)| {
-            let declared = self.axis_of(*id)?;
-            let extent = &declared.result.axes[declared.axis];
+            let extent = self.axis_of(*id)?.extent;
             let other = self.unequal(&self.indices[id.at()].extent, extent);
             other.then(|| self.in_part(at, axis, *id, extent))?
         });
@@ -88,7 +85,7 @@ impl Walk<'_, '_> {
             return Length::Padded;
         };
         let index = &self.indices[id.at()];
-        let text = difference(&extent);
+        let text = extent.to_string();
         match self.axis_of(id) {
             None => Length::Perhaps(format!("`{} in {text}`", index.name)),
             Some(declared) => match self.in_part(at, axis, id, &extent) {
@@ -204,7 +201,7 @@ impl Walk<'_, '_> {
 
     /// The range of an index on the left.
     fn ranged(&self, id: IndexId, index: &Index, extent: &Dim) -> Option<Fix> {
-        let (decl, text) = (self.left_decl(id), difference(extent));
+        let (decl, text) = (self.left_decl(id), extent.to_string());
         let name = &index.name;
         Some(match &decl?.extent {
             None => super::fixes::range(name, index.span, &text),
@@ -254,8 +251,7 @@ impl BodyCx<'_> {
         };
         let whole = result.axes.len() == left.len() && axes.len() == left.len();
         whole.then(|| Axis {
-            result,
-            axis,
+            extent: &result.axes[axis],
             span: axes[axis].span,
         })
     }
@@ -264,10 +260,8 @@ impl BodyCx<'_> {
 impl Axis<'_> {
     /// A change of an index' range, with the axis declared as long as that.
     pub(super) fn redeclared(&self, fix: Fix, extent: &Dim) -> Fix {
-        let mut ty = self.result.clone();
-        ty.axes[self.axis] = extent.clone();
-        let help = format!("{}, and declare `{ty}`", fix.help);
-        Fix { help, ..fix }.and(self.span, difference(extent))
+        let help = format!("{}, and declare `{extent}` in the result", fix.help);
+        Fix { help, ..fix }.and(self.span, extent.to_string())
     }
 }
 

@@ -7,7 +7,7 @@ use super::lengths::Length;
 use super::padding::pad;
 use super::prove::{Equality, Facts};
 use super::ranges::{Walk, poly};
-use super::shifts::{Range, difference};
+use super::shifts::Range;
 use super::slips::rounded;
 use super::together::{Kind, Outside};
 use super::tree::{Clause, Expr, ExprKind, IndexId, Origin};
@@ -136,7 +136,7 @@ impl Walk<'_, '_> {
         let moved = moved.and_then(|reach| self.shifted(&reach, facts));
         let moved = moved.map(|at| {
             let mut subs = access.subs.clone();
-            subs[axis] = difference(&at);
+            subs[axis] = at.to_string();
             let help = format!("did you mean `{tensor}[{}]`?", subs.join(", "));
             Fix::replace(e.span, subs[axis].clone(), &help)
         });

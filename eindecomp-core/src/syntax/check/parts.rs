@@ -1,10 +1,12 @@
-//! Indices that read axes of several lengths: the longer ones in part, or the shorter ones padded.
+//! Indices that read axes of several lengths: a parameter that is declared too short or too long, else
+//! the longer ones in part, or the shorter ones padded.
 
 use super::body::BodyCx;
 use super::extents::{Access, Decl, Use};
 use super::fixes::range;
 use super::padding::pad;
 use super::prove::Equality;
+use super::walk;
 use crate::ein::Dim;
 use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::Fix;
@@ -67,6 +69,25 @@ pub(super) fn part(
         all.edits.extend(fix.edits);
         all
     })
+}
+
+/// The parameter of a use, which nothing else reads, declared as long as the others where its length
+/// is off by a number.
+pub(super) fn off_by(cx: &BodyCx<'_>, u: &Use, extent: &Dim) -> Option<Fix> {
+    let off = cx
+        .facts
+        .normal(&(&u.extent - extent))
+        .as_const()
+        .filter(|n| *n != 0);
+    let sized = u.extent.as_const().is_none() && off.is_some();
+    let mut params = cx.ast.params.iter();
+    let param = params.find(|param| param.name.as_str() == u.access.place)?;
+    let own = cx.lookup(param.name.as_str())?;
+    let whole = cx.vars[own.at()].span == param.name.span;
+    if !sized || !whole || walk::uses(cx.ast, param.name.as_str()) > 1 {
+        return None;
+    }
+    cx.declared_axis(param, u.axis, extent)
 }
 
 /// A value outside of what a use of an index reads, or a condition in the reduction around it.

@@ -1,7 +1,6 @@
 //! Positions that run over as many elements as the axis has, or over as many beside it: they are off
 //! by a shift.
 
-use super::outside::sides;
 use super::prove::Facts;
 use super::ranges::Walk;
 use crate::ein::Dim;
@@ -68,18 +67,5 @@ impl Walk<'_, '_> {
             index.then(|| zero.clone())
         });
         gone.unwrap_or(zero)
-    }
-}
-
-/// A position as written: what is subtracted last.
-pub(super) fn difference(d: &Dim) -> String {
-    let (left, right) = sides(d);
-    let minus = right.terms().map(|(monomial, n)| {
-        let term = &Dim::from(n) * &Dim::monomial(monomial);
-        format!(" - {term}")
-    });
-    match left.as_const() {
-        Some(0) => d.to_string(),
-        _ => minus.fold(left.to_string(), |text, term| text + &term),
     }
 }

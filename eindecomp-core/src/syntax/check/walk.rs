@@ -33,37 +33,46 @@ pub(super) fn path_to<'e>(e: &'e Expr, place: Span, path: &mut Vec<&'e Expr>) ->
 
 /// Does a block read something of this name?
 pub(super) fn reads(block: &Block, wanted: &str) -> bool {
-    let result = block.result.iter().flat_map(|result| &result.names);
-    result.into_iter().any(|name| name.as_str() == wanted) || stmts_read(&block.stmts, wanted)
+    uses(block, wanted) > 0
 }
 
-fn stmts_read(stmts: &[Stmt], wanted: &str) -> bool {
-    let is = |name: &Ident| name.as_str() == wanted;
-    let of = |e: &Expr| mentions(e, &[wanted]) || roots(e, wanted);
-    stmts.iter().any(|stmt| match &stmt.kind {
-        StmtKind::Let { value, .. } => of(value),
-        StmtKind::Store { subs, value, .. } => of(value) || subs.iter().any(of),
-        StmtKind::Carry { targets, args, .. } => targets.iter().any(is) || args.iter().any(of),
+/// How often a block reads something of this name. A statement that is not understood may do so more
+/// than once.
+pub(super) fn uses(block: &Block, wanted: &str) -> usize {
+    let result = block.result.iter().flat_map(|result| &result.names);
+    let result = result.filter(|name| name.as_str() == wanted).count();
+    result + stmts_use(&block.stmts, wanted)
+}
+
+fn stmts_use(stmts: &[Stmt], wanted: &str) -> usize {
+    let names = |names: &[Ident]| names.iter().filter(|n| n.as_str() == wanted).count();
+    let all = |all: &[Expr]| all.iter().map(|e| uses_in(e, wanted)).sum::<usize>();
+    let each = stmts.iter().map(|stmt| match &stmt.kind {
+        StmtKind::Let { value, .. } => uses_in(value, wanted),
+        StmtKind::Store { subs, value, .. } => uses_in(value, wanted) + all(subs),
+        StmtKind::Carry { targets, args, .. } => names(targets) + all(args),
         StmtKind::For { range, body, .. } => {
             let arrays = match range {
                 ForRange::Arrays(arrays) => &arrays[..],
                 ForRange::Range(..) => &[],
             };
-            arrays.iter().any(is) || stmts_read(body, wanted)
+            names(arrays) + stmts_use(body, wanted)
         }
-        StmtKind::Error(_) => true,
-    })
+        StmtKind::Error(_) => 2,
+    });
+    each.sum()
 }
 
-/// Does an expression read an element or a field of this?
-fn roots(e: &Expr, wanted: &str) -> bool {
+/// How often an expression reads this, an element or a field of it.
+fn uses_in(e: &Expr, wanted: &str) -> usize {
     let place = match &e.kind {
         ExprKind::Access { place, .. } | ExprKind::Name(place) => Some(place),
         _ => None,
     };
     let root = place.and_then(|place| place.path.as_ident());
-    root.is_some_and(|root| root.as_str() == wanted)
-        || e.children().into_iter().any(|e| roots(e, wanted))
+    let here = root.is_some_and(|root| root.as_str() == wanted);
+    let children = e.children().into_iter().map(|e| uses_in(e, wanted));
+    usize::from(here) + children.sum::<usize>()
 }
 
 /// Where an expression names this.
