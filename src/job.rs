@@ -176,6 +176,7 @@ impl Job {
                 plan: Arc::new(plan),
                 tasks: Some(tasks),
                 origin: PlanOrigin::Rank0,
+                warnings: Vec::new(),
             }),
             Err(error) => transport.abort(&format!("the plan of rank 0: {error}")),
         }

@@ -36,6 +36,9 @@ pub struct CompileReport {
     pub lowering: Duration,
     /// What passes did to the graph before it was planned.
     pub passes: Vec<Passed>,
+    /// What was amiss with the plan cache, and cost no more than planning: an entry that was damaged and left out, a
+    /// folder that cannot be written. The same is told to `tracing`.
+    pub warnings: Vec<String>,
 }
 
 /// A graph at one set of dims.
@@ -79,6 +82,7 @@ impl Binding {
             planning: planned - start,
             lowering: planned.elapsed(),
             passes,
+            warnings: planned_at.warnings,
         };
         Ok(Binding {
             dims: dims.clone(),
@@ -305,7 +309,10 @@ impl Program {
     #[cfg(feature = "planner")]
     pub fn explain(&self) -> Result<crate::Explain, Error> {
         let b = &self.bindings[0];
-        Ok(crate::Explain::new(&b.graph, &b.plan, &b.tasks)?.after(b.report.passes.clone()))
+        let explain = crate::Explain::new(&b.graph, &b.plan, &b.tasks)?;
+        Ok(explain
+            .after(b.report.passes.clone())
+            .warned(b.report.warnings.clone()))
     }
 
     /// The same with every named strategy beside the plan, each with what it would move or why it

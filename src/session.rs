@@ -76,7 +76,12 @@ impl Shared {
         if let Some(dims) = self.buckets.planned(dims, fixed)
             && let Ok((bucket, _)) = bind(graph, &dims, &self.passes)
         {
-            let Found { plan, origin, .. } = self.plan(&bucket, &subject(&dims))?;
+            let Found {
+                plan,
+                origin,
+                warnings,
+                ..
+            } = self.plan(&bucket, &subject(&dims))?;
             let fits = rebind(&plan, bound, &self.cluster)
                 .and_then(|plan| verify(bound, &plan, &self.cluster).map(|tasks| (plan, tasks)));
             match fits {
@@ -86,6 +91,7 @@ impl Shared {
                         tasks,
                         origin,
                         dims,
+                        warnings,
                     });
                 }
                 Err(error) => tracing::info!(?dims, %error, "the plan of the bucket does not fit"),
@@ -95,6 +101,7 @@ impl Shared {
             plan,
             tasks,
             origin,
+            warnings,
         } = self.plan(bound, &subject(dims))?;
         let tasks = match tasks {
             Some(tasks) => tasks,
@@ -106,6 +113,7 @@ impl Shared {
             tasks,
             origin,
             dims,
+            warnings,
         })
     }
 
@@ -164,6 +172,8 @@ pub(crate) struct Planned {
     pub origin: PlanOrigin,
     /// The dims that it was made for.
     pub dims: BTreeMap<Arc<str>, i64>,
+    /// What was amiss with the plan cache.
+    pub warnings: Vec<String>,
 }
 
 /// Settings of a [`Session`].

@@ -11,6 +11,9 @@ use eindecomp_core::plan::cache::{EntryError, MAX_BYTES};
 /// Temporaries of this age were left by a process that died.
 const STALE: Duration = Duration::from_secs(3600);
 
+/// How often an entry is written again whose folder was removed under it.
+const AGAIN: usize = 8;
+
 /// Why a file of the folder was left out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ReadError {
@@ -79,6 +82,23 @@ pub(crate) fn store(folder: &Path, hash: &str, text: &[u8]) -> io::Result<()> {
 
 /// The same at a time, which need not be right: it tells old temporaries, and helps to name new ones.
 pub(super) fn store_at(folder: &Path, hash: &str, text: &[u8], now: SystemTime) -> io::Result<()> {
+    // to make a folder that goes meanwhile fails as if something else were there
+    let gone = |e: &io::Error| {
+        matches!(
+            e.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::AlreadyExists
+        )
+    };
+    for _ in 0..AGAIN {
+        match try_store(folder, hash, text, now) {
+            Err(e) if gone(&e) => {}
+            done => return done,
+        }
+    }
+    try_store(folder, hash, text, now)
+}
+
+fn try_store(folder: &Path, hash: &str, text: &[u8], now: SystemTime) -> io::Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     fs::create_dir_all(folder)?;
     // numbers of processes repeat, on other machines and later

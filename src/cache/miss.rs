@@ -18,8 +18,8 @@ pub struct PlanMiss {
     pub mode: CacheMode,
     /// Where the entry was looked for.
     pub looked_in: Vec<String>,
-    /// Why an entry of that name was left out, if there is one.
-    pub left_out: Option<String>,
+    /// Which entries of that name were left out, or could not be looked for, and why.
+    pub left_out: Vec<String>,
     /// The entry whose key differs least.
     pub nearest: Option<Nearest>,
 }
@@ -49,8 +49,8 @@ impl fmt::Display for PlanMiss {
             [] => write!(f, "no plans are embedded and no folder is set")?,
             places => write!(f, "no entry {key} in {}", places.join(" or "))?,
         }
-        if let Some(why) = &self.left_out {
-            write!(f, "; there is one, but {why}")?;
+        for left_out in &self.left_out {
+            write!(f, "; {left_out}")?;
         }
         if let Some(near) = &self.nearest {
             write!(

@@ -97,6 +97,8 @@ pub(crate) struct Found {
     /// The plan's tasks, unless this process had the plan already.
     pub tasks: Option<TaskGraph>,
     pub origin: PlanOrigin,
+    /// What was amiss, and cost no more than planning.
+    pub warnings: Vec<String>,
 }
 
 /// Where a session looks for plans.
@@ -118,21 +120,26 @@ impl PlanCache {
     pub(crate) fn get(&self, task: Task<'_>, planner: Planner) -> Result<Found, Error> {
         let key = Key::new(task.graph, task.cluster, task.options).written();
         let hash = key.hash();
-        let (mut origin, mut tasks) = (PlanOrigin::Memory, None);
+        let (mut origin, mut tasks, mut warnings) = (PlanOrigin::Memory, None, Vec::new());
+        let look_up = || LookUp {
+            cache: self,
+            task,
+            key: &key,
+            hash,
+            warnings: Vec::new(),
+        };
         let plan = self
             .slot(task.limit, hash)
             .get_or_try_init(|| {
-                let look_up = LookUp {
-                    cache: self,
-                    task,
-                    key: &key,
-                    hash,
-                };
+                let mut look_up = look_up();
                 let ((plan, lowered), from) = look_up.plan(planner)?;
-                (origin, tasks) = (from, Some(lowered));
+                (origin, tasks, warnings) = (from, Some(lowered), look_up.warnings);
                 Ok::<_, Error>(Arc::new(plan))
             })?
             .clone();
+        if origin == PlanOrigin::Memory && self.mode == CacheMode::Record {
+            look_up().record_again(&plan)?;
+        }
         if origin != PlanOrigin::Planned {
             tracing::info!(key = %hash, %origin, "plan cache hit");
         }
@@ -140,6 +147,7 @@ impl PlanCache {
             plan,
             tasks,
             origin,
+            warnings,
         })
     }
 
@@ -162,13 +170,14 @@ struct LookUp<'a> {
     task: Task<'a>,
     key: &'a WrittenKey,
     hash: &'a str,
+    /// What was amiss so far.
+    warnings: Vec<String>,
 }
 
 impl LookUp<'_> {
-    fn plan(&self, planner: Planner) -> Result<(Lowered, PlanOrigin), Error> {
+    fn plan(&mut self, planner: Planner) -> Result<(Lowered, PlanOrigin), Error> {
         let mode = self.cache.mode;
-        let (found, left_out) = self.find();
-        match (mode, found, planner) {
+        match (mode, self.find(), planner) {
             (CacheMode::Verify, Some((found, origin)), Some(make)) => {
                 let made = make(self.task)?;
                 self.whole(&made.0)?;
@@ -182,27 +191,28 @@ impl LookUp<'_> {
                 self.write(&made.0)?;
                 Ok((made, PlanOrigin::Planned))
             }
-            (_, None, _) => Err(Error::PlanMiss(Box::new(self.miss(left_out)))),
+            (_, None, _) => Err(Error::PlanMiss(Box::new(self.miss()))),
         }
     }
 
-    /// The plan that is carried or stored; else why an entry was left out, if there is one.
-    fn find(&self) -> (Option<(Lowered, PlanOrigin)>, Option<String>) {
+    /// The plan that is carried or stored.
+    fn find(&mut self) -> Option<(Lowered, PlanOrigin)> {
         let PlanCache {
             mode,
             embedded,
             folder,
         } = self.cache;
-        let mut left_out = None;
         if *mode != CacheMode::Off
             && *mode != CacheMode::Record
             && let Some(text) = embedded.get(self.hash)
         {
             match self.decode(text) {
-                Ok(plan) => return (Some((plan, PlanOrigin::Embedded)), None),
+                Ok(plan) => return Some((plan, PlanOrigin::Embedded)),
                 Err(error) => {
                     tracing::warn!(key = %self.hash, %error, "plan cache: embedded entry left out");
-                    left_out = Some(error.to_string());
+                    let hash = self.hash;
+                    let warning = format!("entry {hash} of the binary is left out: {error}");
+                    self.warnings.push(warning);
                 }
             }
         }
@@ -215,23 +225,26 @@ impl LookUp<'_> {
                 None => Ok(None),
             });
             match read {
-                Ok(Some(plan)) => return (Some((plan, PlanOrigin::Disk)), None),
+                Ok(Some(plan)) => return Some((plan, PlanOrigin::Disk)),
                 Ok(None) => {}
                 Err(error) => {
                     let path = path.display();
                     tracing::warn!(key = %self.hash, %path, %error, "plan cache entry left out");
-                    left_out = Some(error.to_string());
+                    self.warnings.push(match error {
+                        ReadError::Io(error) => format!("{path} cannot be read: {error}"),
+                        error => format!("entry {path} is left out: {error}"),
+                    });
                 }
             }
         }
-        (None, left_out)
+        None
     }
 
     fn decode(&self, text: &[u8]) -> Result<Lowered, ReadError> {
         Ok(decode(text, self.key, self.task.graph, self.task.cluster)?)
     }
 
-    fn write(&self, plan: &Plan) -> Result<(), Error> {
+    fn write(&mut self, plan: &Plan) -> Result<(), Error> {
         let folder = match (self.cache.mode, &self.cache.folder) {
             (CacheMode::Auto | CacheMode::Record, Some(folder)) => folder,
             _ => return Ok(()),
@@ -239,6 +252,8 @@ impl LookUp<'_> {
         // an entry is what the planner makes of its key, however long it takes
         if plan.certificate.stopped {
             tracing::warn!(key = %self.hash, "plan not kept: planning was stopped at its limit");
+            self.warnings
+                .push("the plan is not kept: planning was stopped at its limit".into());
             return match self.cache.mode {
                 CacheMode::Record => self.whole(plan),
                 _ => Ok(()),
@@ -255,8 +270,19 @@ impl LookUp<'_> {
             (Err(error), _) => {
                 let folder = folder.display();
                 tracing::warn!(key = %self.hash, %folder, %error, "plan cache folder not written");
+                let warning = format!("the plan is not kept: folder {folder}: {error}");
+                self.warnings.push(warning);
                 Ok(())
             }
+        }
+    }
+
+    /// A plan of this process is recorded also where the folder has gone since.
+    fn record_again(&mut self, plan: &Plan) -> Result<(), Error> {
+        let folder = self.cache.folder.as_ref();
+        match folder.is_some_and(|folder| !folder::entry(folder, self.hash).exists()) {
+            true => self.write(plan),
+            false => Ok(()),
         }
     }
 
@@ -280,7 +306,7 @@ impl LookUp<'_> {
         })
     }
 
-    fn miss(&self, left_out: Option<String>) -> PlanMiss {
+    fn miss(&self) -> PlanMiss {
         let PlanCache {
             mode,
             embedded,
@@ -300,13 +326,16 @@ impl LookUp<'_> {
         if !embedded.is_empty() {
             looked_in.push("the plans that the binary carries".into());
         }
-        looked_in.extend(folder.iter().map(|f| f.display().to_string()));
+        looked_in.extend(folder.iter().map(|f| match f.exists() {
+            true => f.display().to_string(),
+            false => format!("{}, which is not there", f.display()),
+        }));
         PlanMiss {
             subject: self.task.subject.clone(),
             key: self.hash.into(),
             mode: *mode,
             looked_in,
-            left_out,
+            left_out: self.warnings.clone(),
             nearest: miss::nearest(self.key, carried.chain(stored)),
         }
     }

@@ -354,9 +354,22 @@ fn frozen_neither_plans_nor_writes() {
     fs::write(path(damaged.path()), "garbage").unwrap();
     let left_out = refused(&at(damaged.path(), CacheMode::Frozen), 4);
     assert!(
-        left_out.contains("; there is one, but it is no plan entry"),
+        left_out.contains(".json is left out: it is no plan entry"),
         "{left_out}"
     );
+    // where nothing can be looked for, nothing is said to be there
+    let file = damaged.path().join("file");
+    fs::write(&file, "").unwrap();
+    for (folder, says) in [
+        (file.clone(), ".json cannot be read: Not a directory"),
+        (damaged.path().join("none"), "/none, which is not there"),
+    ] {
+        let text = refused(&at(folder, CacheMode::Frozen), 4);
+        assert!(
+            text.contains(says) && !text.contains("there is one"),
+            "{text}"
+        );
+    }
     assert_eq!(fs::read(path(damaged.path())).unwrap(), b"garbage");
 }
 
@@ -373,6 +386,30 @@ fn record_writes_or_fails() {
         error.starts_with("the plan is not recorded: folder "),
         "{error}"
     );
+}
+
+/// Also a plan that the process has, and at whatever moment the folder goes.
+#[test]
+fn record_makes_its_folder_again() {
+    let folder = tempdir().unwrap();
+    let below = folder.path().join("plans");
+    let record = at(&below, CacheMode::Record);
+    for origin in [PlanOrigin::Planned, PlanOrigin::Memory] {
+        assert_eq!(get(&record).1, origin);
+        assert!(path(&below).exists());
+        fs::remove_dir_all(&below).unwrap();
+        try_get(&record, 2).unwrap();
+        assert_eq!(fs::read_dir(&below).unwrap().count(), 1);
+    }
+    let text = [0u8; 1 << 12];
+    for moment in 0..100 {
+        std::thread::scope(|scope| {
+            let stored = scope.spawn(|| folder::store(&below, "moment", &text));
+            std::thread::sleep(Duration::from_micros(moment * 5));
+            let _ = fs::remove_dir_all(&below);
+            stored.join().unwrap().unwrap();
+        });
+    }
 }
 
 #[test]

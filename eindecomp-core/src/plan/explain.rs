@@ -103,6 +103,9 @@ pub struct Explain {
     pub peaks: Vec<u64>,
     /// What passes did before to the graph that was given; empty unless [told](Explain::after).
     pub passes: Vec<Passed>,
+    /// What was amiss when the plan was looked for: entries that were left out, a folder that could not be written;
+    /// empty unless [told](Explain::warned).
+    pub warnings: Vec<String>,
     /// Named strategies beside the plan; empty unless [asked for](Explain::beside).
     pub strategies: Vec<Compared>,
 }
@@ -155,6 +158,7 @@ impl Explain {
             loaded: kept.map(|(n, _, r)| r.volume() as u64 * size(n)).sum(),
             peaks: tasks.arenas.clone(),
             passes: Vec::new(),
+            warnings: Vec::new(),
             strategies: Vec::new(),
         })
     }
@@ -163,6 +167,12 @@ impl Explain {
     #[must_use]
     pub fn after(self, passes: Vec<Passed>) -> Explain {
         Explain { passes, ..self }
+    }
+
+    /// The same with what was amiss when the plan was looked for.
+    #[must_use]
+    pub fn warned(self, warnings: Vec<String>) -> Explain {
+        Explain { warnings, ..self }
     }
 
     /// The same with every named strategy beside the plan, those that move least first.
@@ -259,6 +269,9 @@ impl fmt::Display for Explain {
         for Passed { pass, did } in &self.passes {
             let line = format!("pass {pass} ({}): {}", did.len(), did.join(", "));
             writeln!(f, "{}", cut(&line, LINE))?;
+        }
+        for warning in &self.warnings {
+            writeln!(f, "warning: {warning}")?;
         }
         for s in &self.strategies {
             let line = format!("strategy {}: {}", s.strategy, s.outcome);

@@ -22,16 +22,25 @@ fn session(folder: &Path, devices: u32) -> Session {
 
 /// Compiles and runs: where the plan came from, and the number of warnings. Results are checked.
 fn run(folder: &Path, devices: u32) -> (PlanOrigin, usize) {
-    let ((origin, got), seen) = seen(|| {
+    let ((origin, told, got), seen) = seen(|| {
         let mut program = loaded(&session(folder, devices));
-        let origin = program.report().origin;
-        (origin, program.run(&named([("x", ramp(&[2, 3]))])).unwrap())
+        let report = program.report();
+        let (origin, told) = (report.origin, report.warnings.len());
+        // who has no subscriber is told by the report, and sees it in the table
+        let table = program.explain().unwrap().to_string();
+        assert_eq!(table.matches("\nwarning: ").count(), told, "{table}");
+        let results = program.run(&named([("x", ramp(&[2, 3]))]));
+        (origin, told, results.unwrap())
     });
     #[rustfmt::skip]
     let want = crate::bad_input::f32s(&[2, 4], [10.0, 8.0, 1.0, 4.0, 16.0, 3.0, 10.0, 17.0]);
     assert_eq!(got["y"], want);
     let warnings = seen.iter().filter(|(level, _)| *level == Level::WARN);
-    (origin, warnings.count())
+    let warnings = warnings.count();
+    if origin != PlanOrigin::Memory {
+        assert_eq!(told, warnings);
+    }
+    (origin, warnings)
 }
 
 /// The name and content of the entry for so many devices.
