@@ -28,6 +28,8 @@ pub mod pass;
 #[cfg(feature = "plan")]
 pub mod plan;
 #[cfg(feature = "plan")]
+mod quick;
+#[cfg(feature = "plan")]
 pub mod reference;
 pub mod syntax;
 #[cfg(feature = "plan")]

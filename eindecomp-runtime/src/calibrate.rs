@@ -129,14 +129,14 @@ impl Bench {
         };
         let nodes = graph.ids().map(|(id, node)| {
             let last = devices - 1;
-            let join = node.einsum().map(|e| single(e.labels.len(), last));
+            let join = node.einsum().map(|e| single(e.labels.len(), last).into());
             let owner = match node.role() {
                 Some(_) => single(graph.shape(id).len(), 0),
                 None => single(graph.shape(id).len(), last),
             };
             NodePlan {
                 join,
-                owner: Some(owner),
+                owner: Some(owner.into()),
                 cost: 0,
             }
         });

@@ -1,6 +1,7 @@
 //! `cargo eindecomp diff`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use eindecomp_core::plan::cache::{Difference, Entry, Key, differences};
 use eindecomp_core::plan::{Layout, Plan};
@@ -82,7 +83,7 @@ fn changed(key: &Key, first: &Plan, second: &Plan) -> Vec<Changed> {
 }
 
 /// `[2, 1] on 0 1`
-fn text(layout: &Option<Layout>) -> String {
+fn text(layout: &Option<Arc<Layout>>) -> String {
     let Some(layout) = layout else {
         return "what each device reads".into();
     };

@@ -101,9 +101,9 @@ fn a_box_that_a_server_needs_twice_enters_it_once() {
     let graph = feed_forward(4, 8, 8);
     let cluster = Cluster::cpus(2).with_servers(2);
     let mut made = plan(&graph, &cluster, &PlanOptions::default()).expect("a plan");
-    let layout = |parts: &[u32], devices: &[u32]| eindecomp_core::plan::Layout {
-        parts: parts.to_vec(),
-        devices: devices.to_vec(),
+    let layout = |parts: &[u32], devices: &[u32]| {
+        let (parts, devices) = (parts.to_vec(), devices.to_vec());
+        std::sync::Arc::new(eindecomp_core::plan::Layout { parts, devices })
     };
     // v is on the first device, and read by all as a whole
     made.nodes[1].owner = Some(layout(&[1, 1], &[0]));

@@ -3,7 +3,8 @@
 //! A [`Dim`] is a sum of monomials; a monomial is a product of atoms: symbols, floor quotients
 //! and remainders of other dims. The form is canonical, so equal polynomials are equal values.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::{Add, Mul, Neg, Sub};
 use std::sync::Arc;
@@ -21,12 +22,12 @@ pub enum Atom {
     Rem(Box<Dim>, Box<Dim>),
 }
 
-/// An integer polynomial over symbols.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// An integer polynomial over symbols. No coefficient is `i64::MIN`: each has a magnitude.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Dim {
-    /// Sorted atoms of a monomial → its coefficient, never 0 nor `i64::MIN`, so that it has a
-    /// magnitude. The empty monomial is the constant.
-    terms: BTreeMap<Vec<Atom>, i64>,
+    constant: i64,
+    /// The other monomials, sorted, each as its sorted atoms, with their coefficients, which are not 0.
+    symbolic: Vec<(Vec<Atom>, i64)>,
 }
 
 /// A polynomial with more symbols than this is no extent that anybody means.
@@ -60,8 +61,47 @@ impl Dim {
 
     fn atom(atom: Atom) -> Dim {
         Dim {
-            terms: BTreeMap::from([(vec![atom], 1)]),
+            constant: 0,
+            symbolic: vec![(vec![atom], 1)],
         }
+    }
+
+    /// Adds a monomial: sorted atoms and a coefficient.
+    fn add_term(&mut self, atoms: &[Atom], c: i64) {
+        if atoms.is_empty() {
+            self.constant = coefficient(self.constant.saturating_add(c));
+            return;
+        }
+        let at = self
+            .symbolic
+            .binary_search_by(|(m, _)| m.as_slice().cmp(atoms));
+        match at {
+            Ok(at) => {
+                let known = &mut self.symbolic[at].1;
+                *known = coefficient(known.saturating_add(c));
+                if *known == 0 {
+                    self.symbolic.remove(at);
+                }
+            }
+            Err(at) if c != 0 => self.symbolic.insert(at, (atoms.to_vec(), coefficient(c))),
+            Err(_) => {}
+        }
+    }
+
+    /// With every coefficient changed; none becomes 0 that was none.
+    fn map_coefficients(&self, of: impl Fn(i64) -> i64) -> Dim {
+        Dim {
+            constant: of(self.constant),
+            symbolic: self
+                .symbolic
+                .iter()
+                .map(|(m, c)| (m.clone(), of(*c)))
+                .collect(),
+        }
+    }
+
+    fn coefficients(&self) -> impl Iterator<Item = i64> {
+        self.terms().map(|(_, c)| c)
     }
 
     /// The product of atoms, such as those of one of the [terms](Dim::terms).
@@ -72,11 +112,7 @@ impl Dim {
 
     /// The value, if there is no symbol in it.
     pub fn as_const(&self) -> Option<i64> {
-        match self.terms.len() {
-            0 => Some(0),
-            1 => self.terms.get(&Vec::new()).copied(),
-            _ => None,
-        }
+        self.symbolic.is_empty().then_some(self.constant)
     }
 
     /// The name, if the dim is one symbol.
@@ -88,15 +124,17 @@ impl Dim {
     }
 
     fn as_atom(&self) -> Option<&Atom> {
-        match self.terms.iter().next() {
-            Some((m, 1)) if self.terms.len() == 1 && m.len() == 1 => Some(&m[0]),
+        match self.symbolic.as_slice() {
+            [(m, 1)] if self.constant == 0 && m.len() == 1 => Some(&m[0]),
             _ => None,
         }
     }
 
     /// Monomials (sorted atoms) with their coefficients, in canonical order.
     pub fn terms(&self) -> impl Iterator<Item = (&[Atom], i64)> {
-        self.terms.iter().map(|(m, &c)| (m.as_slice(), c))
+        let constant = (self.constant != 0).then_some((&[][..], self.constant));
+        let symbolic = self.symbolic.iter().map(|(m, c)| (m.as_slice(), *c));
+        constant.into_iter().chain(symbolic)
     }
 
     /// Every symbol that occurs in it.
@@ -106,11 +144,19 @@ impl Dim {
         out
     }
 
-    fn collect_symbols(&self, out: &mut BTreeSet<Arc<str>>) {
-        for atom in self.terms.keys().flatten() {
+    /// The factors of monomials.
+    fn atoms(&self) -> impl Iterator<Item = &Atom> {
+        self.symbolic.iter().flat_map(|(m, _)| m)
+    }
+
+    /// Adds every symbol that occurs in it.
+    pub(crate) fn collect_symbols(&self, out: &mut BTreeSet<Arc<str>>) {
+        for atom in self.atoms() {
             match atom {
                 Atom::Sym(s) => {
-                    out.insert(s.clone());
+                    if !out.contains(s) {
+                        out.insert(s.clone());
+                    }
                 }
                 Atom::Div(a, b) | Atom::Rem(a, b) => {
                     a.collect_symbols(out);
@@ -130,9 +176,8 @@ impl Dim {
             if let Some(n) = self.as_const().filter(|_| d > 0) {
                 return Dim::from(floor_div(n, d));
             }
-            if d > 0 && self.terms.values().all(|c| c % d == 0) {
-                let terms = self.terms.iter().map(|(m, c)| (m.clone(), c / d)).collect();
-                return Dim { terms };
+            if d > 0 && self.coefficients().all(|c| c % d == 0) {
+                return self.map_coefficients(|c| c / d);
             }
         } else if let Some(q) = self.divide_by_monomial(by) {
             return q;
@@ -151,7 +196,7 @@ impl Dim {
             if let Some(n) = self.as_const() {
                 return Dim::from(floor_rem(n, d));
             }
-            if self.terms.values().all(|c| c % d == 0) {
+            if self.coefficients().all(|c| c % d == 0) {
                 return Dim::default();
             }
         } else if self.divide_by_monomial(by).is_some() {
@@ -162,19 +207,19 @@ impl Dim {
 
     /// `self / by` where `by` is one monomial that divides each of ours.
     fn divide_by_monomial(&self, by: &Dim) -> Option<Dim> {
-        let (factor, &c) = by.terms.iter().next().filter(|_| by.terms.len() == 1)?;
-        let mut terms = BTreeMap::new();
-        for (m, &k) in &self.terms {
-            let mut rest = m.clone();
+        let (factor, c) = by.terms().next().filter(|_| by.terms().nth(1).is_none())?;
+        let mut quotient = Dim::default();
+        for (m, k) in self.terms() {
+            let mut rest = m.to_vec();
             for atom in factor {
                 rest.remove(rest.iter().position(|a| a == atom)?);
             }
             if k.checked_rem(c) != Some(0) {
                 return None;
             }
-            terms.insert(rest, k.checked_div(c)?);
+            quotient.add_term(&rest, k.checked_div(c)?);
         }
-        Some(Dim { terms })
+        Some(quotient)
     }
 
     /// Each symbol replaced by what `of` gives for it; `None` keeps it.
@@ -188,9 +233,9 @@ impl Dim {
 
     /// The polynomial with every atom replaced.
     pub fn map_atoms(&self, of: &dyn Fn(&Atom) -> Dim) -> Dim {
-        let mut sum = Dim::default();
-        for (m, &c) in &self.terms {
-            sum = &sum + &m.iter().fold(Dim::from(c), |p, a| &p * &of(a));
+        let mut sum = Dim::from(self.constant);
+        for (m, c) in &self.symbolic {
+            sum = &sum + &m.iter().fold(Dim::from(*c), |p, a| &p * &of(a));
         }
         sum
     }
@@ -206,9 +251,11 @@ impl Dim {
 
     /// [`Dim::map_atoms`], unless the result would be out of all proportion.
     pub fn try_map_atoms(&self, of: &dyn Fn(&Atom) -> Option<Dim>) -> Option<Dim> {
-        let mut sum = Dim::default();
-        for (m, &c) in &self.terms {
-            let product = m.iter().try_fold(Dim::from(c), |p, a| p.try_mul(&of(a)?))?;
+        let mut sum = Dim::from(self.constant);
+        for (m, c) in &self.symbolic {
+            let product = m
+                .iter()
+                .try_fold(Dim::from(*c), |p, a| p.try_mul(&of(a)?))?;
             sum = &sum + &product;
         }
         (sum.size() <= MAX_SIZE).then_some(sum)
@@ -216,7 +263,8 @@ impl Dim {
 
     /// The product, unless it would be out of all proportion.
     pub fn try_mul(&self, other: &Dim) -> Option<Dim> {
-        let (a, b) = (self.terms.len().max(1), other.terms.len().max(1));
+        let terms = |d: &Dim| d.terms().count().max(1);
+        let (a, b) = (terms(self), terms(other));
         let size = b * self.size() + a * other.size();
         (size <= MAX_SIZE).then(|| self * other)
     }
@@ -232,7 +280,7 @@ impl Dim {
             Atom::Sym(_) => 1,
             Atom::Div(a, b) | Atom::Rem(a, b) => 1 + a.size() + b.size(),
         };
-        self.terms.keys().flatten().map(atom).sum()
+        self.atoms().map(atom).sum()
     }
 
     /// The value under `env`.
@@ -241,9 +289,9 @@ impl Dim {
     /// An unbound symbol, a divisor below 1, or a value past 64 bits.
     pub fn eval(&self, env: &dyn Fn(&str) -> Option<i64>) -> Result<i64, DimError> {
         let overflow = || DimError::Overflow(self.clone());
-        let mut sum = 0i64;
-        for (m, &c) in &self.terms {
-            let mut product = c;
+        let mut sum = self.constant;
+        for (m, c) in &self.symbolic {
+            let mut product = *c;
             for atom in m {
                 let v = match atom {
                     Atom::Sym(s) => env(s).ok_or_else(|| DimError::Unbound(s.clone()))?,
@@ -280,6 +328,19 @@ fn coefficient(c: i64) -> i64 {
     c.max(-i64::MAX)
 }
 
+/// By terms, one after the other.
+impl Ord for Dim {
+    fn cmp(&self, other: &Dim) -> Ordering {
+        self.terms().cmp(other.terms())
+    }
+}
+
+impl PartialOrd for Dim {
+    fn partial_cmp(&self, other: &Dim) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl From<&Atom> for Dim {
     fn from(atom: &Atom) -> Dim {
         match atom {
@@ -293,11 +354,8 @@ impl From<&Atom> for Dim {
 impl From<i64> for Dim {
     fn from(c: i64) -> Dim {
         Dim {
-            terms: if c == 0 {
-                BTreeMap::new()
-            } else {
-                BTreeMap::from([(Vec::new(), coefficient(c))])
-            },
+            constant: coefficient(c),
+            symbolic: Vec::new(),
         }
     }
 }
@@ -305,24 +363,16 @@ impl From<i64> for Dim {
 impl Add for &Dim {
     type Output = Dim;
     fn add(self, other: &Dim) -> Dim {
-        let mut terms = self.terms.clone();
-        for (m, &c) in &other.terms {
-            let slot = terms.entry(m.clone()).or_insert(0);
-            *slot = coefficient(slot.saturating_add(c));
-            if *slot == 0 {
-                terms.remove(m);
-            }
-        }
-        Dim { terms }
+        let mut sum = self.clone();
+        other.terms().for_each(|(m, c)| sum.add_term(m, c));
+        sum
     }
 }
 
 impl Neg for &Dim {
     type Output = Dim;
     fn neg(self) -> Dim {
-        Dim {
-            terms: self.terms.iter().map(|(m, c)| (m.clone(), -c)).collect(),
-        }
+        self.map_coefficients(|c| -c)
     }
 }
 
@@ -335,20 +385,13 @@ impl Sub for &Dim {
 
 impl Mul for &Dim {
     type Output = Dim;
-    #[expect(
-        clippy::suspicious_arithmetic_impl,
-        reason = "a product of sums is a sum of products"
-    )]
     fn mul(self, other: &Dim) -> Dim {
         let mut product = Dim::default();
-        for (a, &x) in &self.terms {
-            for (b, &y) in &other.terms {
-                let mut m = [a.as_slice(), b.as_slice()].concat();
+        for (a, x) in self.terms() {
+            for (b, y) in other.terms() {
+                let mut m = [a, b].concat();
                 m.sort();
-                let term = Dim {
-                    terms: BTreeMap::from([(m, coefficient(x.saturating_mul(y)))]),
-                };
-                product = &product + &term;
+                product.add_term(&m, x.saturating_mul(y));
             }
         }
         product
@@ -358,19 +401,18 @@ impl Mul for &Dim {
 /// As source: `2*F`, `D / H`, `W - Q + 1`, `1 - Q`; what is added first, of symbols before constants.
 impl fmt::Display for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.terms.is_empty() {
-            return f.write_str("0");
+        if self.symbolic.is_empty() {
+            return write!(f, "{}", self.constant);
         }
-        let constant = |m: &[Atom]| m.is_empty();
-        let positive = (self.terms.iter()).any(|(m, c)| *c > 0 && !constant(m));
-        let mut terms: Vec<_> = self.terms.iter().collect();
+        let positive = self.symbolic.iter().any(|(_, c)| *c > 0);
+        let mut terms: Vec<_> = self.terms().collect();
         // In `1 - Q` the constant is all that is added.
-        terms.sort_by_key(|(m, c)| match (constant(m), **c < 0) {
+        terms.sort_by_key(|&(m, c)| match (m.is_empty(), c < 0) {
             (true, false) if !positive => 0,
             (constant, negative) => 1 + u8::from(negative) + 2 * u8::from(constant),
         });
         for (i, (m, c)) in terms.into_iter().enumerate() {
-            let negative = *c < 0;
+            let negative = c < 0;
             match (i, negative) {
                 (0, true) => f.write_str("-")?,
                 (0, false) => {}

@@ -239,6 +239,30 @@ impl EinSum {
         Ok(EinSum(Box::new(spec)))
     }
 
+    /// Each symbol of its dims replaced by what `of` gives for it, which changes no label or operand.
+    pub fn substitute(&mut self, of: &dyn Fn(&str) -> Option<Dim>) {
+        let EinSumSpec {
+            labels,
+            operands,
+            body,
+            reduce,
+            ..
+        } = &mut *self.0;
+        let extents = labels.iter_mut().map(|l| &mut l.extent);
+        for extent in extents.filter(|d| d.as_const().is_none()) {
+            *extent = extent.substitute(of);
+        }
+        let indices = operands.iter_mut().flat_map(|o| &mut o.index);
+        let filter = reduce.iter_mut().flat_map(|r| &mut r.filter);
+        for e in indices
+            .chain(filter)
+            .chain([body])
+            .filter(|e| e.is_symbolic())
+        {
+            *e = e.clone().substitute(of);
+        }
+    }
+
     /// The opaque kernel, if the body is one.
     pub fn opaque(&self) -> Option<&Opaque> {
         match &self.body {

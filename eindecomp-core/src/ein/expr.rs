@@ -107,6 +107,21 @@ impl Expr {
         f(inner)
     }
 
+    /// Each symbol of its dims replaced by what `of` gives for it.
+    pub fn substitute(self, of: &dyn Fn(&str) -> Option<Dim>) -> Expr {
+        self.map(&mut |e| match e {
+            Expr::Dim(d) => Expr::Dim(d.substitute(of)),
+            other => other,
+        })
+    }
+
+    /// Is there a dim in it that is no number?
+    pub fn is_symbolic(&self) -> bool {
+        let mut found = false;
+        self.visit(&mut |e| found |= matches!(e, Expr::Dim(d) if d.as_const().is_none()));
+        found
+    }
+
     /// The element type, given the operands'. `None` if some function does not fit its arguments.
     pub fn dtype(&self, operands: &dyn Fn(usize) -> Option<DType>) -> Option<DType> {
         match self {

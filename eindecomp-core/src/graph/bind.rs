@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::canon::Lazy;
 use super::{Clause, EinGraph, NodeId, Op, Store, Window};
 use crate::ein::dim::DimError;
-use crate::ein::{Dim, EinSum, Expr};
+use crate::ein::{Dim, Expr};
 
 /// One way in which bound dims do not fit a graph.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -210,8 +210,8 @@ impl EinGraph {
                 errors.push(BindError::TooLarge(node.name.clone()));
             }
             node.shape = shape.iter().map(|&n| Dim::from(n as i64)).collect();
-            if let Op::EinSum(e) = &node.op {
-                node.op = Op::EinSum(bind_einsum(e, &of));
+            if let Op::EinSum(e) = &mut node.op {
+                e.substitute(&of);
             }
             node.store = node.store.as_ref().map(|s| bind_store(s, &of));
             shapes.push(shape);
@@ -257,37 +257,8 @@ impl BoundGraph {
     }
 }
 
-fn bind_einsum(e: &EinSum, of: &dyn Fn(&str) -> Option<Dim>) -> EinSum {
-    let mut spec = e.clone().into_spec();
-    let expr = |e: Expr| {
-        e.map(&mut |e| match e {
-            Expr::Dim(d) => Expr::Dim(d.substitute(of)),
-            other => other,
-        })
-    };
-    for label in &mut spec.labels {
-        label.extent = label.extent.substitute(of);
-    }
-    for operand in &mut spec.operands {
-        operand.index = std::mem::take(&mut operand.index)
-            .into_iter()
-            .map(expr)
-            .collect();
-    }
-    spec.body = expr(spec.body);
-    if let Some(r) = &mut spec.reduce {
-        r.filter = r.filter.take().map(expr);
-    }
-    EinSum::new(spec).expect("substituting dims changes no label or operand")
-}
-
 fn bind_store(store: &Store, of: &dyn Fn(&str) -> Option<Dim>) -> Store {
-    let mut start = |e: Expr| {
-        e.map(&mut |e| match e {
-            Expr::Dim(d) => Expr::Dim(d.substitute(of)),
-            other => other,
-        })
-    };
+    let mut start = |e: Expr| e.substitute(of);
     let mut window = |w: &Window| w.map(&mut start, &|d| d.substitute(of));
     Store {
         windows: store.windows.iter().map(&mut window).collect(),
@@ -299,13 +270,14 @@ fn bind_store(store: &Store, of: &dyn Fn(&str) -> Option<Dim>) -> Store {
 pub(super) fn symbols(graph: &EinGraph) -> BTreeSet<Arc<str>> {
     let mut out = BTreeSet::new();
     for clause in &graph.clauses {
-        out.extend(clause.left.symbols());
-        out.extend(clause.right.symbols());
+        clause.left.collect_symbols(&mut out);
+        clause.right.collect_symbols(&mut out);
     }
     for node in &graph.nodes {
-        out.extend(node.shape.iter().flat_map(Dim::symbols));
+        node.shape.iter().for_each(|d| d.collect_symbols(&mut out));
         if let Op::EinSum(e) = &node.op {
-            out.extend(e.labels.iter().flat_map(|l| l.extent.symbols()));
+            let labels = e.labels.iter();
+            labels.for_each(|l| l.extent.collect_symbols(&mut out));
             let filter = e.reduce.iter().flat_map(|r| &r.filter);
             for expr in e
                 .operands
@@ -316,7 +288,7 @@ pub(super) fn symbols(graph: &EinGraph) -> BTreeSet<Arc<str>> {
             {
                 expr.visit(&mut |x| {
                     if let Expr::Dim(d) = x {
-                        out.extend(d.symbols());
+                        d.collect_symbols(&mut out);
                     }
                 });
             }

@@ -1,10 +1,12 @@
 //! The canonical text of a bound graph: what plan keys are made of.
 
-use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
+
+use memchr::{memchr2, memchr3};
 
 use super::BoundGraph;
 use super::display::dump;
+use crate::quick::Table;
 
 impl BoundGraph {
     /// The dump with labels as numbers, and without names and the values of numbered literals:
@@ -44,7 +46,7 @@ impl Eq for Lazy {}
 
 /// Of the lines that are nodes.
 fn kinds(text: &str) -> Vec<u32> {
-    let mut known: HashMap<Vec<u8>, u32> = HashMap::new();
+    let mut known: Table<Vec<u8>, u32> = Table::default();
     let mut line_without = Vec::new();
     let mut kind = |line: &str| {
         line_without.clear();
@@ -62,8 +64,11 @@ fn kinds(text: &str) -> Vec<u32> {
 /// Appends a line without the numbers of tensors (`%2`) and of literals (`$0`).
 fn without_numbers(mut line: &[u8], out: &mut Vec<u8>) {
     let mut quoted = false;
-    let special = |b: &u8| matches!(b, b'"' | b'\\' | b'%' | b'$');
-    while let Some(at) = line.iter().position(special) {
+    let next = |line: &[u8], quoted| match quoted {
+        true => memchr2(b'"', b'\\', line),
+        false => memchr3(b'"', b'%', b'$', line),
+    };
+    while let Some(at) = next(line, quoted) {
         let (head, tail) = line.split_at(at + 1);
         out.extend_from_slice(head);
         let skipped = match line[at] {
@@ -71,12 +76,11 @@ fn without_numbers(mut line: &[u8], out: &mut Vec<u8>) {
                 quoted = !quoted;
                 0
             }
-            b'\\' if quoted => {
+            b'\\' => {
                 out.extend(tail.first());
                 tail.len().min(1)
             }
-            b'%' | b'$' if !quoted => tail.iter().take_while(|b| b.is_ascii_digit()).count(),
-            _ => 0,
+            _ => tail.iter().take_while(|b| b.is_ascii_digit()).count(),
         };
         line = &tail[skipped..];
     }

@@ -161,7 +161,7 @@ fn number(f: &mut String, n: u64) {
             break;
         }
     }
-    digits[at..].iter().for_each(|&d| f.push(d.into()));
+    f.push_str(std::str::from_utf8(&digits[at..]).expect("digits are ASCII"));
 }
 
 /// `%3`
@@ -267,22 +267,23 @@ fn inner<'a>(e: &'a Expr, found: &mut Vec<&'a Arc<RecordAgg>>) {
 
 /// Is each operand read exactly once, and are they numbered in that order?
 fn reads_in_order(e: &EinSum) -> bool {
-    fn visit(e: &EinSum, x: &Expr, seen: &mut Vec<usize>) {
+    /// `next` is the operand that comes next, past all of them where another came.
+    fn visit(e: &EinSum, x: &Expr, next: &mut usize) {
         x.visit(&mut |x| {
             if let Expr::Operand(n) = x {
-                if !seen.contains(n) {
-                    e.operands[*n].index.iter().for_each(|i| visit(e, i, seen));
+                if *n >= *next && *next <= e.operands.len() {
+                    e.operands[*n].index.iter().for_each(|i| visit(e, i, next));
                 }
-                seen.push(*n);
+                *next = if *n == *next { n + 1 } else { usize::MAX };
             }
         });
     }
-    let mut seen = Vec::new();
+    let mut next = 0;
     let filter = e.reduce.as_ref().and_then(|r| r.filter.as_ref());
     for x in filter.into_iter().chain([&e.body]) {
-        visit(e, x, &mut seen);
+        visit(e, x, &mut next);
     }
-    seen.into_iter().eq(0..e.operands.len())
+    next == e.operands.len()
 }
 
 /// What an expression is written with.
@@ -422,12 +423,21 @@ impl Writer<'_> {
         };
         match x {
             Expr::Operand(n) if self.inline => self.operand(f, &self.operands[*n]),
-            Expr::Operand(n) => write!(f, "@{n}"),
+            Expr::Operand(n) => {
+                f.push('@');
+                number(f, *n as u64);
+                Ok(())
+            }
             Expr::Const(v, d) => match (v, d) {
                 (Value::Int(_), DType::I64) => write!(f, "{v}"),
-                _ => write!(f, "{v}:{d}"),
+                _ => write!(f, "{v}:{}", d.name()),
             },
-            Expr::Slot(s, d) => write!(f, "${s}:{d}"),
+            Expr::Slot(s, d) => {
+                f.push('$');
+                number(f, u64::from(*s));
+                f.push(':');
+                f.write_str(d.name())
+            }
             Expr::Index(l) => self.label(f, *l),
             Expr::Dim(d) => write!(f, "{{{d}}}"),
             Expr::Cast(d, x) => {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 
 use super::layout::Layout;
 use super::room::{Blocks, Room};
@@ -104,7 +105,7 @@ fn large(
     plan: &Plan,
     node: NodeId,
     part: Part,
-    layout: &Option<Layout>,
+    layout: &Option<Arc<Layout>>,
     extents: &[usize],
 ) -> Result<(), InvalidPlan> {
     let least = plan.constraints.min_tile.get();

@@ -1,10 +1,10 @@
 //! Boxes, tiles and layouts: which part of a tensor (or of an iteration space) is on which device.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
 
 use super::NodePlan;
+use crate::quick::Table;
 
 /// A box: a half-open range per axis. The box of a rank-0 tensor is one element.
 #[derive(
@@ -180,40 +180,6 @@ impl Layout {
     }
 }
 
-/// A table by things that a graph bounds the number of: its hash is quick, and can be made to collide.
-pub(crate) type Table<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
-
-/// The hash of [`Table`]: rotate, xor, multiply by an odd number with as many ones as zeros.
-#[derive(Default)]
-pub(crate) struct Quick(u64);
-
-impl Quick {
-    fn add(&mut self, word: u64) {
-        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
-    }
-}
-
-impl Hasher for Quick {
-    fn write(&mut self, bytes: &[u8]) {
-        let (words, rest) = bytes.as_chunks::<8>();
-        words.iter().for_each(|w| self.add(u64::from_le_bytes(*w)));
-        rest.iter().for_each(|&b| self.add(b.into()));
-    }
-
-    fn write_u32(&mut self, word: u32) {
-        self.add(word.into());
-    }
-
-    fn write_usize(&mut self, word: usize) {
-        self.add(word as u64);
-    }
-
-    /// Lower bits choose the place in a table, and depend on lower ones alone: higher ones come there.
-    fn finish(&self) -> u64 {
-        self.0.rotate_left(26)
-    }
-}
-
 /// The layouts of a plan by number: equal numbers, equal layouts.
 pub(crate) struct Numbered {
     /// Per node: of its join.
@@ -225,13 +191,17 @@ pub(crate) struct Numbered {
 impl Numbered {
     /// Of the nodes of a plan: as many as of its graph.
     pub fn of(nodes: &[NodePlan]) -> Numbered {
-        let mut known: Table<&Layout, u32> = Table::default();
+        let (mut shared, mut known) = (Table::default(), Table::<&Layout, u32>::default());
         let (mut joins, mut owners) = (Vec::new(), Vec::new());
         for node in nodes {
             for (layout, numbers) in [(&node.join, &mut joins), (&node.owner, &mut owners)] {
-                let next = known.len() as u32;
-                let number = layout.as_ref().map(|l| *known.entry(l).or_insert(next));
-                numbers.push(number);
+                let number = |layout| {
+                    *shared.entry(Arc::as_ptr(layout)).or_insert_with(|| {
+                        let next = known.len() as u32;
+                        *known.entry(layout).or_insert(next)
+                    })
+                };
+                numbers.push(layout.as_ref().map(number));
             }
         }
         Numbered { joins, owners }

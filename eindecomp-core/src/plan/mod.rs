@@ -51,6 +51,7 @@ pub use options::{Algorithm, Objective, PlanOptions};
 pub use planner::{PlanError, plan, plan_watched};
 
 use std::fmt;
+use std::sync::Arc;
 
 /// Where the tiles of a weight live between runs.
 #[derive(
@@ -67,15 +68,15 @@ pub enum Residency {
     Auto,
 }
 
-/// How one vertex is decomposed and placed.
+/// How one vertex is decomposed and placed. Vertices that are placed alike may share a layout.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NodePlan {
     /// The join: partition vector over the EinSum's labels (canonical label order) and the device
     /// of each tuple. `None` for inputs.
-    pub join: Option<Layout>,
+    pub join: Option<Arc<Layout>>,
     /// Who owns the tensor between producer and consumers: parts per axis, device per tile.
     /// For a weight with `as_needed` residency: `None`, each device loads what it reads.
-    pub owner: Option<Layout>,
+    pub owner: Option<Arc<Layout>>,
     /// Predicted cost of the vertex in the model's unit (JOIN + AGG under `communication`; bytes
     /// that its operands and partials move under `placed`), as a decimal string in files.
     #[serde(with = "decimal")]

@@ -428,7 +428,10 @@ mod tests {
         for devices in [1, 3, 4, 8] {
             let plan = plan(&graph, &Cluster::cpus(devices), &options).unwrap();
             let found = communication::plan(&graph, devices, Algorithm::Exact).unwrap();
-            let vectors = plan.nodes.into_iter().map(|n| n.join.map(|j| j.parts));
+            let vectors = plan
+                .nodes
+                .into_iter()
+                .map(|n| n.join.map(|j| j.parts.clone()));
             assert_eq!(vectors.collect::<Vec<_>>(), found.vectors);
         }
     }

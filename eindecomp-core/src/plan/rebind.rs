@@ -1,5 +1,7 @@
 //! A plan for other dims than it was made for: those of a bucket that a run's dims fall into.
 
+use std::sync::Arc;
+
 use super::cost::node_costs;
 use super::layout::Layout;
 use super::verify::InvalidPlan;
@@ -17,8 +19,8 @@ use crate::task::traffic::bytes;
 pub fn rebind(plan: &Plan, graph: &BoundGraph, cluster: &Cluster) -> Result<Plan, InvalidPlan> {
     let nodes = plan.nodes.iter().zip(graph.ids());
     let clipped = nodes.map(|(entry, (id, _))| {
-        let clip_to = |layout: &Option<Layout>, extents: &[usize]| {
-            layout.as_ref().map(|layout| clip(layout, extents))
+        let clip_to = |layout: &Option<Arc<Layout>>, extents: &[usize]| {
+            layout.as_ref().map(|layout| clip(layout, extents).into())
         };
         NodePlan {
             join: clip_to(&entry.join, graph.label_extents(id)),

@@ -9,7 +9,6 @@ use std::fmt;
 
 use super::NodePlan;
 use super::cost::placed::Holding;
-use super::layout::Layout;
 use crate::ein::access::{AccessMap, AxisAccess};
 use crate::ein::{EinSum, LabelId};
 use crate::graph::{BoundGraph, Node, NodeId, Op, Role};
@@ -139,7 +138,7 @@ pub fn words(
     let outputs: usize = e.out.iter().map(Vec::len).sum();
     let tiles: u32 = join.parts[..outputs].iter().product();
     if tiles < join.tiles() as u32 {
-        let owners = nodes[node.at()].owner.as_ref().map_or(1, Layout::tiles);
+        let owners = nodes[node.at()].owner.as_ref().map_or(1, |o| o.tiles());
         text += match owners > tiles as usize {
             true => ", then reduce-scatter",
             false => ", then reduce",

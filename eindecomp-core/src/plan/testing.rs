@@ -21,14 +21,14 @@ pub fn random_plan(graph: &BoundGraph, hierarchy: impl Into<Hierarchy>, seed: u6
             let limits: Vec<usize> = (extents.iter().zip(splittable(e)))
                 .map(|(&b, split)| if split { b.max(1) } else { 1 })
                 .collect();
-            dice.layout(&limits, devices, most)
+            dice.layout(&limits, devices, most).into()
         });
         // More parts than elements: empty tiles.
         let limits: Vec<usize> = graph.shape(node).iter().map(|&b| b + 2).collect();
         let kept = vertex.role() == Some(Role::Weight) && dice.below(2) == 0;
         NodePlan {
             join,
-            owner: (!kept).then(|| dice.layout(&limits, devices, most)),
+            owner: (!kept).then(|| dice.layout(&limits, devices, most).into()),
             cost: 0,
         }
     };

@@ -17,10 +17,11 @@ use std::sync::Arc;
 
 use super::constraints;
 use super::cost::node_costs;
-use super::layout::{Numbered, Table};
+use super::layout::Numbered;
 use super::{Certificate, Cluster, Hierarchy, Layout, NodePlan, Plan, Residency};
 use crate::ein::access::splittable;
 use crate::graph::{BoundGraph, NodeId, Pin, Role};
+use crate::quick::Table;
 use crate::task::TaskGraph;
 use crate::task::lower::{LowerError, lower};
 use crate::task::memory::{Peak, peak};

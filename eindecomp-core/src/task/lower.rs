@@ -1,6 +1,8 @@
 //! Plan → tasks. Vertices in graph order; per vertex and tuple its reads, its kernel, then the
 //! folds and moves that bring its results to their owners.
 
+use std::sync::Arc;
+
 use super::arena;
 use super::exchange::{Held, Join, Source, Supply, overlaps, weight_boxes};
 use super::lifetime::{free_after_last_use, load_late};
@@ -305,7 +307,10 @@ impl<'a> Lowering<'a> {
 
     /// A buffer of `device` that covers the box `want`: one it has, or a new replica.
     fn read(&mut self, node: NodeId, device: u32, want: &Region) -> Result<BufferId, LowerError> {
-        let (owner, shape) = (self.nodes[node.at()].owner.as_ref(), self.graph.shape(node));
+        let (owner, shape) = (
+            self.nodes[node.at()].owner.as_deref(),
+            self.graph.shape(node),
+        );
         let supply = self.held.supply(node, device, want, owner, shape);
         let (copies, moves) = match supply {
             Supply::Held(buffer) => return Ok(buffer),
@@ -352,7 +357,7 @@ impl<'a> Lowering<'a> {
     /// Makes the buffers of a tensor's tiles.
     fn own(&mut self, node: NodeId, role: BufferRole) -> Result<(), LowerError> {
         let (graph, nodes) = (self.graph, self.nodes);
-        let tiles = |o: &Layout| o.iter(graph.shape(node)).collect::<Vec<_>>();
+        let tiles = |o: &Arc<Layout>| o.iter(graph.shape(node)).collect::<Vec<_>>();
         for (region, device) in nodes[node.at()].owner.iter().flat_map(tiles) {
             let buffer = match region.is_empty() {
                 true => None,

@@ -2,6 +2,7 @@
 //! rules, and that moves what a count of single elements says.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::ein::einsum::Part;
 use crate::graph::BoundGraph;
@@ -126,7 +127,7 @@ fn repeated_layers_are_counted_as_they_move() {
             let changed = plan.nodes.len() / 2;
             for node in &mut plan.nodes[changed..changed + 4] {
                 for layout in [&mut node.join, &mut node.owner].into_iter().flatten() {
-                    layout.devices.reverse();
+                    Arc::make_mut(layout).devices.reverse();
                 }
             }
             let on = plan.hierarchy;
@@ -214,8 +215,8 @@ fn planned(parts: [u32; 3], owner: [u32; 2]) -> (BoundGraph, Plan) {
         }
     };
     let node = |join: Option<&[u32]>, owner: &[u32]| NodePlan {
-        join: join.map(even),
-        owner: Some(even(owner)),
+        join: join.map(|parts| even(parts).into()),
+        owner: Some(even(owner).into()),
         cost: 0,
     };
     let mut nodes = vec![
@@ -333,32 +334,37 @@ fn broken_plans_are_refused() {
         mend(&mut plan);
         verify_plan(&graph, &plan, &cluster).unwrap_err()
     };
-    let join = |p: &mut Plan| p.nodes[2].join.take().unwrap();
+    fn join(p: &mut Plan) -> &mut Layout {
+        Arc::make_mut(p.nodes[2].join.as_mut().unwrap())
+    }
+    fn owner(p: &mut Plan) -> &mut Layout {
+        Arc::make_mut(p.nodes[2].owner.as_mut().unwrap())
+    }
     let e = broken(&|p| p.nodes.truncate(1));
     assert!(matches!(e, InvalidPlan::Nodes { .. }), "{e}");
-    let e = broken(&|p| drop(join(p)));
+    let e = broken(&|p| p.nodes[2].join = None);
     assert!(
         matches!(e, InvalidPlan::Presence { present: false, .. }),
         "{e}"
     );
-    let e = broken(&|p| p.nodes[0].join = Some(join(p)));
+    let e = broken(&|p| p.nodes[0].join = p.nodes[2].join.take());
     assert!(
         matches!(e, InvalidPlan::Presence { present: true, .. }),
         "{e}"
     );
     let e = broken(&|p| p.nodes[0].owner = None);
     assert!(matches!(e, InvalidPlan::Presence { .. }), "{e}");
-    let e = broken(&|p| p.nodes[2].owner = Some(Layout::single(1)));
+    let e = broken(&|p| p.nodes[2].owner = Some(Layout::single(1).into()));
     assert!(matches!(e, InvalidPlan::Rank { .. }), "{e}");
-    let e = broken(&|p| p.nodes[2].owner.as_mut().unwrap().parts[0] = 0);
+    let e = broken(&|p| owner(p).parts[0] = 0);
     assert!(matches!(e, InvalidPlan::Parts { .. }), "{e}");
-    let e = broken(&|p| p.nodes[2].owner.as_mut().unwrap().parts = vec![u32::MAX; 2]);
+    let e = broken(&|p| owner(p).parts = vec![u32::MAX; 2]);
     assert!(matches!(e, InvalidPlan::Tiles { .. }), "{e}");
-    let e = broken(&|p| p.nodes[2].join.as_mut().unwrap().parts = vec![1, 1, 8]);
+    let e = broken(&|p| join(p).parts = vec![1, 1, 8]);
     assert!(matches!(e, InvalidPlan::Tiles { .. }), "{e}");
-    let e = broken(&|p| p.nodes[2].join.as_mut().unwrap().devices[0] = 4);
+    let e = broken(&|p| join(p).devices[0] = 4);
     assert!(matches!(e, InvalidPlan::Device { .. }), "{e}");
-    let e = broken(&|p| p.nodes[2].join.as_mut().unwrap().devices[0] = 1);
+    let e = broken(&|p| join(p).devices[0] = 1);
     assert!(matches!(e, InvalidPlan::Unbalanced { .. }), "{e}");
     let e = broken(&|p| p.hierarchy = 2.into());
     assert!(matches!(e, InvalidPlan::Devices { .. }), "{e}");

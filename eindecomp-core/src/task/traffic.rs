@@ -6,13 +6,12 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use super::exchange::{Held, Join, Tuple, homes, overlaps};
-use crate::ein::Operand;
 use crate::ein::einsum::Part;
 use crate::graph::{BoundGraph, NodeId};
 use crate::plan::NodePlan;
 use crate::plan::cluster::{Hierarchy, LinkClass};
-use crate::plan::layout::Table;
 use crate::plan::verify::{InvalidPlan, numbered};
+use crate::quick::Table;
 
 /// Bytes that Moves copy, per ordered pair (sender, receiver) of different devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -195,27 +194,40 @@ struct Readers {
 
 impl Readers {
     fn of(graph: &BoundGraph) -> Readers {
-        let mut reads: Vec<(NodeId, NodeId, u32)> = Vec::new();
-        for (vertex, node) in graph.ids() {
-            let operands = node.einsum().map_or(&[][..], |e| &e.operands);
-            let operand = |(n, o): (usize, &Operand)| (o.node, vertex, n as u32);
-            reads.extend(operands.iter().enumerate().map(operand));
+        let read = |node: NodeId| graph.node(node).einsum().map_or(&[][..], |e| &e.operands);
+        let vertices = || graph.ids().map(|(vertex, _)| vertex);
+        // where the reads of each tensor begin, those of a tensor in graph order
+        let mut next = vec![0; graph.nodes().len() + 1];
+        for operand in vertices().flat_map(read) {
+            next[operand.node.at() + 1] += 1;
         }
-        reads.sort_unstable();
-        let (mut all, mut operands) = (Vec::new(), Vec::with_capacity(reads.len()));
-        let mut of = vec![0..0; graph.nodes().len()];
-        for reads in reads.chunk_by(|a, b| a.0 == b.0) {
-            let first = all.len();
-            for reads in reads.chunk_by(|a, b| a.1 == b.1) {
-                let from = operands.len();
-                operands.extend(reads.iter().map(|r| r.2));
-                all.push(Reader {
-                    vertex: reads[0].1,
-                    operands: from..operands.len(),
-                });
+        for tensor in 1..next.len() {
+            next[tensor] += next[tensor - 1];
+        }
+        let ends = next.clone();
+        let mut reads = vec![(NodeId(0), 0); ends[graph.nodes().len()]];
+        for vertex in vertices() {
+            for (n, operand) in read(vertex).iter().enumerate() {
+                let at = &mut next[operand.node.at()];
+                reads[*at] = (vertex, n as u32);
+                *at += 1;
             }
-            of[reads[0].0.at()] = first..all.len();
         }
+        let mut all: Vec<Reader> = Vec::with_capacity(reads.len());
+        let of = ends.windows(2).map(|ends| {
+            let first = all.len();
+            let mut from = ends[0];
+            for operands in reads[ends[0]..ends[1]].chunk_by(|a, b| a.0 == b.0) {
+                all.push(Reader {
+                    vertex: operands[0].0,
+                    operands: from..from + operands.len(),
+                });
+                from += operands.len();
+            }
+            first..all.len()
+        });
+        let of = of.collect();
+        let operands = reads.into_iter().map(|(_, n)| n).collect();
         Readers { all, of, operands }
     }
 }

@@ -66,7 +66,7 @@ pub enum LowerError {
         /// The axis, from 0.
         axis: usize,
         /// The extent, as declared.
-        declared: Dim,
+        declared: Box<Dim>,
         /// The extent, by the other arguments.
         expected: Dim,
         /// The argument's extent.

@@ -97,7 +97,7 @@ impl Lower<'_, '_> {
                     block: name.clone(),
                     param: pair.param,
                     axis: pair.axis,
-                    declared: pair.declared,
+                    declared: pair.declared.into(),
                     expected,
                     actual: pair.actual,
                 });

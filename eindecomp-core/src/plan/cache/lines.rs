@@ -32,6 +32,7 @@ struct Lines {
 
 impl Lines {
     const DEPTH: usize = 3;
+    const INDENT: &[u8; 1 + 2 * Lines::DEPTH] = b"\n      ";
 
     fn open(&mut self) {
         self.depth += 1;
@@ -62,8 +63,7 @@ impl Lines {
     }
 
     fn newline<W: ?Sized + io::Write>(&self, w: &mut W) -> io::Result<()> {
-        w.write_all(b"\n")?;
-        (0..self.depth).try_for_each(|_| w.write_all(b"  "))
+        w.write_all(&Lines::INDENT[..1 + 2 * self.depth])
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +26,7 @@ struct Table {
     residency: Residency,
     #[serde(default, skip_serializing_if = "Constraints::is_default")]
     constraints: Constraints,
-    layouts: Vec<Layout>,
+    layouts: Vec<Arc<Layout>>,
     kinds: Vec<Kind>,
     /// Per node its kind.
     nodes: Vec<Vec<usize>>,
@@ -65,7 +66,7 @@ impl<T: Clone + Eq + Hash> Numbers<T> {
 pub(super) fn write(plan: &Plan) -> String {
     let (mut layouts, mut kinds) = (Numbers::new(), Numbers::new());
     let mut kind = |node: &NodePlan| {
-        let mut layout = |l: &Option<Layout>| l.clone().map(|l| layouts.of(l));
+        let mut layout = |l: &Option<Arc<Layout>>| l.clone().map(|l| layouts.of(l));
         kinds.of(Kind {
             join: layout(&node.join),
             owner: layout(&node.owner),
@@ -103,7 +104,7 @@ pub(super) fn read(text: &[u8]) -> Result<Plan, serde_json::Error> {
     for kind in kinds {
         plans.push((layout(kind.join)?, layout(kind.owner)?, kind.cost));
     }
-    let size = |l: Option<&Layout>| l.map_or(0, |l| l.parts.len() + l.devices.len());
+    let size = |l: Option<&Arc<Layout>>| l.map_or(0, |l| l.parts.len() + l.devices.len());
     let (mut nodes, mut numbers) = (Vec::new(), 0usize);
     for &kind in table.nodes.iter().flatten() {
         let &(join, owner, cost) = plans.get(kind).ok_or_else(|| none("kind", kind))?;

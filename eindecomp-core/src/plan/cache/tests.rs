@@ -1,4 +1,5 @@
 use std::cell::Cell;
+use std::sync::Arc;
 
 use super::*;
 use crate::ein::Agg;
@@ -270,7 +271,10 @@ fn bad_entries_are_refused() {
         error,
         EntryError::Rule(verify::InvalidPlan::MovedBytes { .. })
     ));
-    let error = refused(&|_, plan| plan.nodes[2].join.as_mut().unwrap().devices[0] = 9);
+    let error = refused(&|_, plan| {
+        let join = plan.nodes[2].join.as_mut().unwrap();
+        Arc::make_mut(join).devices[0] = 9;
+    });
     assert!(matches!(
         error,
         EntryError::Rule(verify::InvalidPlan::Device { .. })

@@ -30,8 +30,8 @@ impl Evaluator {
     /// Bytes per node that its operands and partials move, of a plan that passed
     /// [`structure`](crate::plan::verify::structure).
     pub fn moved(&mut self, graph: &BoundGraph, nodes: &[NodePlan]) -> Vec<u128> {
-        let joins = self.numbers(nodes.iter().map(|n| n.join.as_ref()));
-        let owners = self.numbers(nodes.iter().map(|n| n.owner.as_ref()));
+        let joins = self.numbers(nodes.iter().map(|n| n.join.as_deref()));
+        let owners = self.numbers(nodes.iter().map(|n| n.owner.as_deref()));
         let mut readers: Vec<Vec<NodeId>> = vec![Vec::new(); nodes.len()];
         for (node, vertex) in graph.ids() {
             for o in vertex.einsum().iter().flat_map(|e| &e.operands) {
@@ -70,8 +70,8 @@ impl Evaluator {
                 .entry(key)
                 .or_insert_with_key(|(shape, _, read, _)| {
                     let joins = readers[tensor.at()].iter();
-                    let joins = joins.filter_map(|r| nodes[r.at()].join.as_ref());
-                    let home = home.and_then(|s| nodes[s.at()].owner.as_ref());
+                    let joins = joins.filter_map(|r| nodes[r.at()].join.as_deref());
+                    let home = home.and_then(|s| nodes[s.at()].owner.as_deref());
                     Rc::new(fetched(shape, owner, read.iter().zip(joins), home))
                 });
             let size = vertex.dtype.size() as u128;

@@ -170,8 +170,8 @@ impl Model {
             }
         };
         let entry = |e: &Entry| NodePlan {
-            join: e.join.map(|j| join(e, j)),
-            owner: e.owner.as_ref().map(owner),
+            join: e.join.map(|j| join(e, j).into()),
+            owner: e.owner.as_ref().map(|o| owner(o).into()),
             cost: 0,
         };
         self.entries.iter().map(entry).collect()

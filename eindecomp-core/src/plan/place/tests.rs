@@ -96,7 +96,7 @@ fn pins_hold_or_are_refused() {
         let y = g.pinned("y", "ij->i", &[x], Agg::SUM, vec![pin]);
         let graph = g.finish(y);
         solve(&graph, 4, Residency::AsNeeded, Algorithm::Exact)
-            .map(|p| p.nodes[1].join.clone().unwrap().parts)
+            .map(|p| p.nodes[1].join.as_ref().unwrap().parts.clone())
     };
     assert_eq!(pinned(Pin::Whole), Ok(vec![1, 1]));
     assert_eq!(pinned(Pin::Split("j".into(), 4)), Ok(vec![1, 4]));

@@ -206,8 +206,8 @@ fn tasks_overlap_and_wait() {
             devices: (0..parts.iter().product()).collect(),
         };
         let node = |join: Option<Layout>, owner: &[u32]| NodePlan {
-            join,
-            owner: Some(layout(owner)),
+            join: join.map(Layout::into),
+            owner: Some(layout(owner).into()),
             cost: 0,
         };
         let nodes = vec![

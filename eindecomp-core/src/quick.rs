@@ -1,0 +1,38 @@
+//! Tables whose hash is quick.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+/// A table by things that a graph bounds the number of: its hash is quick, and can be made to collide.
+pub(crate) type Table<K, V> = HashMap<K, V, BuildHasherDefault<Quick>>;
+
+/// The hash of [`Table`]: rotate, xor, multiply by an odd number with as many ones as zeros.
+#[derive(Default)]
+pub(crate) struct Quick(u64);
+
+impl Quick {
+    fn add(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x517c_c1b7_2722_0a95);
+    }
+}
+
+impl Hasher for Quick {
+    fn write(&mut self, bytes: &[u8]) {
+        let (words, rest) = bytes.as_chunks::<8>();
+        words.iter().for_each(|w| self.add(u64::from_le_bytes(*w)));
+        rest.iter().for_each(|&b| self.add(b.into()));
+    }
+
+    fn write_u32(&mut self, word: u32) {
+        self.add(word.into());
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.add(word as u64);
+    }
+
+    /// Lower bits choose the place in a table, and depend on lower ones alone: higher ones come there.
+    fn finish(&self) -> u64 {
+        self.0.rotate_left(26)
+    }
+}
