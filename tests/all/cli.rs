@@ -92,7 +92,7 @@ fn plans_are_made_checked_shown_compared_and_pruned() {
     assert_eq!(with(&["check"]).0, 0);
 
     // the same bytes when all is made again
-    assert_eq!(with(&["plan", "--force"]).0, 0);
+    assert_eq!(with(&["plan", "--force", "--jobs", "1"]).0, 0);
     let after: Vec<_> = files(folder.path())
         .iter()
         .map(|f| fs::read(f).unwrap())
@@ -188,6 +188,11 @@ fn plans_are_made_checked_shown_compared_and_pruned() {
         text.contains("1 stale and 1 dead entries would be removed from"),
         "{text}"
     );
+    let dry = json(&[&["--json", "prune", "--dry-run"][..], &at].concat());
+    assert_eq!(
+        (&dry["removed"], dry["entries"].as_array().unwrap().len()),
+        (&false.into(), 2)
+    );
     let (code, text) = with(&["prune"]);
     assert_eq!((code, files(folder.path()).len()), (0, 1), "{text}");
     assert!(
@@ -206,6 +211,9 @@ fn plans_are_made_checked_shown_compared_and_pruned() {
         "{text}"
     );
     assert_eq!(with(&["diff", keys[0], keys[0]]).0, 0);
+    let differ = json(&[&["--json", "diff", keys[0], keys[1]][..], &at].concat());
+    assert_eq!(differ["for"][1]["dims"]["S"], 64, "{differ}");
+    assert_eq!(differ["key"][0]["part"], "graph", "{differ}");
 
     let (code, text) = with(&["explain", "--dims", "B=2,S=64", "--cluster", "cpus:4"]);
     assert_eq!(code, 0);
@@ -213,6 +221,10 @@ fn plans_are_made_checked_shown_compared_and_pruned() {
         text.contains("production::score B=2 S=64 on cpus:4 (in the folder"),
         "{text}"
     );
+
+    let explained = json(&[&["--json", "explain", "--dims", "B=2,S=64"][..], &at].concat());
+    assert_eq!(explained[0]["from"], "planned now", "{explained}");
+    assert!(explained[0]["explain"]["rows"].is_array(), "{explained}");
 
     // an entry under the name of another one
     let path = |key: &str| folder.path().join(format!("{key}.json"));
@@ -438,10 +450,12 @@ fn this_machine_is_measured_and_its_figures_are_kept() {
 
 #[test]
 fn completions_and_help_are_printed() {
-    let (code, text) = run(&["completions", "bash"]);
-    assert_eq!(code, 0);
-    for part in ["cargo-eindecomp", "calibrate", "solve", "--objective"] {
-        assert!(text.contains(part), "{part} in {text}");
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let (code, text) = run(&["completions", shell]);
+        assert_eq!(code, 0);
+        for part in ["cargo-eindecomp", "calibrate", "solve", "objective"] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
     }
     let (code, text) = run(&["--help"]);
     assert_eq!(code, 0);

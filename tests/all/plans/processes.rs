@@ -13,6 +13,9 @@ use crate::plans::{DIMS, layer, origin};
 /// Set where this binary is run as a child: the number of devices to compile for, from there on.
 const CHILD: &str = "EINDECOMP_TEST_CHILD";
 
+/// Set where the child's session is told its folder, and mode `auto`.
+const BUILDER: &str = "EINDECOMP_TEST_BUILDER";
+
 /// This test again, in a process of its own.
 fn child(devices: u32, folder: &Path) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
@@ -39,10 +42,14 @@ fn the_child() {
         return;
     };
     let first: u32 = devices.parse().unwrap();
+    let builder = || match std::env::var_os(BUILDER) {
+        Some(folder) => Session::builder()
+            .cache_dir(folder)
+            .cache_mode(CacheMode::Auto),
+        None => Session::builder(),
+    };
     for devices in first..first + 4 {
-        let session = Session::builder()
-            .workers(1)
-            .cluster(Cluster::cpus(devices));
+        let session = builder().workers(1).cluster(Cluster::cpus(devices));
         match origin(session) {
             Ok(origin) => println!("{devices}: {origin}"),
             Err(error) => println!("{devices}: {error}"),
@@ -65,6 +72,14 @@ fn the_environment_chooses_folder_and_mode() {
     assert!(run("frozen").contains("2: from the plan cache"));
     assert!(run("off").contains("2: planned"));
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 4);
+    // what the builder is told comes before
+    let told = tempdir().unwrap();
+    let mut builder = child(2, folder.path());
+    builder
+        .env("EINDECOMP_MODE", "frozen")
+        .env(BUILDER, told.path());
+    assert!(output(&mut builder).contains("2: planned"));
+    assert_eq!(fs::read_dir(told.path()).unwrap().count(), 4);
     // nowhere to keep plans
     let homeless = || {
         let mut command = child(2, folder.path());
@@ -77,6 +92,16 @@ fn the_environment_chooses_folder_and_mode() {
     // a home that is no folder
     let file = homeless().env("HOME", "/dev/null").output().unwrap();
     assert!(String::from_utf8_lossy(&file.stdout).contains("2: planned"));
+    // a home, or a folder for caches, that is one
+    for (name, below) in [
+        ("HOME", ".cache/eindecomp"),
+        ("XDG_CACHE_HOME", "eindecomp"),
+    ] {
+        let home = tempdir().unwrap();
+        assert!(output(homeless().env(name, home.path())).contains("2: planned"));
+        let plans = fs::read_dir(home.path().join(below)).unwrap();
+        assert_eq!(plans.count(), 4, "{name}");
+    }
     let record = output(homeless().env("EINDECOMP_MODE", "record"));
     assert!(record.contains("mode `record` needs a folder"), "{record}");
 }
@@ -122,19 +147,17 @@ fn a_full_disk_costs_a_warning_and_leaves_nothing() {
 fn processes_that_are_killed_leave_whole_entries() {
     let folder = tempdir().unwrap();
     let mut moment = 12345u64;
-    for _ in 0..8 {
-        let children = (0..8).map(|i| child(1 + i % 4, folder.path()).spawn().unwrap());
-        let mut children: Vec<_> = children.collect();
-        for child in &mut children {
-            moment = moment
-                .wrapping_mul(6364136223846793005)
-                .wrapping_add(1442695040888963407);
-            std::thread::sleep(Duration::from_micros(moment >> 50));
-            child.kill().unwrap();
-        }
-        for mut child in children {
-            child.wait().unwrap();
-        }
+    let children = (0..64).map(|i| child(1 + i % 4, folder.path()).spawn().unwrap());
+    let mut children: Vec<_> = children.collect();
+    while !children.is_empty() {
+        moment = moment
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        std::thread::sleep(Duration::from_micros(moment >> 50));
+        let at = (moment >> 33) as usize % children.len();
+        let mut child = children.swap_remove(at);
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
     for devices in [1, 4] {
         let finished = output(&mut child(devices, folder.path()));

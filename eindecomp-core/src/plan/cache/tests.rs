@@ -303,6 +303,25 @@ fn subjects_are_told_as_text() {
     assert_eq!(on(two), "(x, y) -> (out) N=8 on 2xdgx_h100");
 }
 
+/// The façade's tests see of a sample that it is planned again.
+#[test]
+fn every_flip_and_every_truncation_is_refused() {
+    let graph = ffn(4, 6, 8);
+    let (key, plan, cluster) = planned(&graph, 4);
+    let text = encode(&key, &subject(), &plan).into_bytes();
+    let refused = |text: &[u8]| decode(text, &key, &graph, &cluster).is_err();
+    for end in 0..text.len() {
+        assert!(refused(&text[..end]), "{end} bytes");
+    }
+    let mut flipped = text.clone();
+    for bit in 0..8 * text.len() {
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert!(refused(&flipped), "bit {bit}");
+        flipped[bit / 8] ^= 1 << (bit % 8);
+    }
+    assert!(!refused(&flipped));
+}
+
 /// Whoever can write a file can hash it.
 #[test]
 fn sealed_texts_are_untrusted_too() {
