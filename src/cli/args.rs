@@ -138,9 +138,8 @@ pub struct PruneArgs {
 
 #[derive(Args)]
 pub struct Folder {
-    /// The folder of plans.
-    #[arg(default_value = "plans")]
-    pub folder: PathBuf,
+    /// The folder of plans [default: that of eindecomp.toml here, else plans].
+    pub folder: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -149,9 +148,9 @@ pub struct DiffArgs {
     pub first: String,
     /// The other one.
     pub second: String,
-    /// The folder of plans.
-    #[arg(long, value_name = "PATH", default_value = "plans")]
-    pub folder: PathBuf,
+    /// The folder of plans [default: that of eindecomp.toml here, else plans].
+    #[arg(long, value_name = "PATH")]
+    pub folder: Option<PathBuf>,
 }
 
 /// Measures this machine, which takes some seconds; nothing else should run. The figures are kept in

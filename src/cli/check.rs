@@ -166,7 +166,7 @@ pub fn run(args: &Project, json: bool) -> Result<Outcome, Failure> {
     let counts = counts.map(|(name, count)| format!("{count} {name}"));
     let others = match others {
         0 => String::new(),
-        n => format!("; {n} other entries were not looked at"),
+        n => format!("; not looked at: {n}"),
     };
     say!(
         "{} plans needed; {} in {folder}{others}",
@@ -188,8 +188,15 @@ pub fn prune(args: &PruneArgs, json: bool) -> Result<Outcome, Failure> {
     let mut lines = Report::of(&targets)?.lines;
     lines.retain(|l| matches!(l.state, State::Stale | State::Dead) && l.file.is_some());
     if !args.dry_run {
-        for file in lines.iter().filter_map(|l| l.file.as_ref()) {
-            std::fs::remove_file(file).map_err(|e| format!("{}: {e}", file.display()))?;
+        let files = lines.iter().filter_map(|l| l.file.as_ref());
+        let failed = files.filter_map(|file| {
+            let error = std::fs::remove_file(file).err()?;
+            Some(format!("{}: {error}", file.display()).into())
+        });
+        // one that stays keeps no other one
+        let failed: Vec<Failure> = failed.collect();
+        if !failed.is_empty() {
+            return Err(Failure::all(failed));
         }
     }
     let (folder, removed) = (targets.folder.display().to_string(), !args.dry_run);

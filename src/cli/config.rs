@@ -1,8 +1,9 @@
 //! `eindecomp.toml`: what a crate's blocks are planned for.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::ValueEnum;
 use eindecomp_core::plan::{Objective, Residency};
@@ -123,6 +124,12 @@ impl Config {
             Err(e) => Err(format!("{}: {e}", path.display()).into()),
         }
     }
+
+    /// The folder of plans of the crate in `root`, unless another one is `given`.
+    pub fn folder(&self, root: &Path, given: Option<&Path>) -> PathBuf {
+        let own = || root.join(self.folder.as_deref().unwrap_or(Path::new("plans")));
+        given.map_or_else(own, Path::to_path_buf)
+    }
 }
 
 /// `B=1,S=512`.
@@ -149,18 +156,14 @@ pub fn dims(text: &str) -> Result<BTreeMap<String, i64>, Failure> {
     Ok(dims)
 }
 
-/// Says that there is no dim of a name, and which is near, or which there are.
-pub fn unknown_dim<'a>(
-    of: &str,
-    name: &str,
-    known: impl Iterator<Item = &'a str> + Clone,
-) -> Failure {
-    let known = match (crate::nearest(name, known.clone()), known.clone().next()) {
-        (Some(near), _) => format!("; did you mean `{near}`?"),
-        (None, None) => "; it has none".into(),
-        (None, Some(_)) => format!("; there are {}", known.collect::<Vec<_>>().join(", ")),
-    };
-    Failure::Usage(format!("{of} has no dim `{name}`{known}"))
+/// `what`, and which name is near the one that is not there, or which there are.
+pub fn unknown_dim(what: &str, name: &str, known: &BTreeSet<Arc<str>>) -> Failure {
+    let known: Vec<&str> = known.iter().map(|s| &**s).collect();
+    Failure::Usage(match crate::nearest(name, known.iter().copied()) {
+        Some(near) => format!("{what} `{name}`; did you mean `{near}`?"),
+        None if known.is_empty() => format!("{what} `{name}`; there are none"),
+        None => format!("{what} `{name}`; there are {}", known.join(", ")),
+    })
 }
 
 #[cfg(test)]
@@ -177,7 +180,13 @@ mod tests {
             cluster = "cpus:4"
         "#;
         let config: Config = toml::from_str(text).unwrap();
-        assert_eq!(config.folder, Some("kept".into()));
+        let root = Path::new("crate");
+        assert_eq!(config.folder(root, None), root.join("kept"));
+        assert_eq!(
+            config.folder(root, Some(Path::new("given"))),
+            Path::new("given")
+        );
+        assert_eq!(Config::default().folder(root, None), root.join("plans"));
         assert_eq!(config.plans[0].dims["B"].as_slice(), [1, 8]);
         assert_eq!(config.plans[0].dims["S"].as_slice(), [512]);
         let slip = toml::from_str::<Config>("[[plan]]\nblok = 'x'")

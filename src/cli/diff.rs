@@ -8,6 +8,7 @@ use eindecomp_core::plan::{Layout, Plan};
 use serde_json::json;
 
 use super::args::DiffArgs;
+use super::config::Config;
 use super::failure::Failure;
 use super::{Outcome, folder, print_json};
 
@@ -22,8 +23,10 @@ struct Changed {
 }
 
 pub fn run(args: &DiffArgs, json: bool) -> Result<Outcome, Failure> {
-    let first = open(&args.folder, &args.first)?;
-    let second = open(&args.folder, &args.second)?;
+    let here = Path::new("");
+    let folder = Config::read(here)?.folder(here, args.folder.as_deref());
+    let first = open(&folder, &args.first)?;
+    let second = open(&folder, &args.second)?;
     let (plan, other) = (first.plan, second.plan);
     let keys = differences(&first.key, &second.key);
     let changed = changed(&first.key, &plan, &other);

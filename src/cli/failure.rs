@@ -13,10 +13,15 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// All of several, of which there is at least one.
+    /// All of several, of which there is at least one; each once.
     pub fn all(failures: Vec<Failure>) -> Failure {
         let usage = failures.iter().any(|f| matches!(f, Failure::Usage(_)));
-        let texts: Vec<String> = failures.iter().map(Failure::to_string).collect();
+        let mut texts: Vec<String> = Vec::new();
+        for text in failures.iter().map(Failure::to_string) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
         let text = texts.join("\nerror: ");
         match usage {
             true => Failure::Usage(text),

@@ -1,13 +1,18 @@
 //! `cargo eindecomp list`.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use super::args::Folder;
+use super::config::Config;
 use super::failure::Failure;
 use super::{Outcome, folder, print_json};
 
 pub fn run(args: &Folder, json: bool) -> Result<Outcome, Failure> {
-    let files = folder::entries(&args.folder)?;
+    let here = Path::new("");
+    let folder = Config::read(here)?.folder(here, args.folder.as_deref());
+    let files = folder::entries(&folder)?;
     if json {
         let one = |file: &folder::File| match &file.content {
             Ok(entry) => json!({
@@ -49,7 +54,7 @@ pub fn run(args: &Folder, json: bool) -> Result<Outcome, Failure> {
     say!(
         "{} entries in {}, {left_out} left out",
         files.len() - left_out,
-        args.folder.display()
+        folder.display()
     )?;
     Ok(Outcome::Good)
 }

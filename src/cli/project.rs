@@ -157,6 +157,9 @@ fn output(command: &mut Command) -> Result<String, Failure> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     match output.status.success() {
         true => Ok(text),
-        false => Err(format!("cargo failed ({})\n{text}", output.status).into()),
+        false => {
+            let text = format!("cargo failed ({})\n{text}", output.status);
+            Err(text.trim_end().into())
+        }
     }
 }

@@ -149,8 +149,7 @@ fn dims(given: &[String], graph: &EinGraph) -> Result<BTreeMap<Arc<str>, i64>, F
     for text in given {
         for (name, value) in config::dims(text)? {
             if !known.iter().any(|known| **known == *name) {
-                let known = known.iter().map(|s| &**s);
-                return Err(config::unknown_dim("the graph", &name, known));
+                return Err(config::unknown_dim("the graph has no dim", &name, &known));
             }
             if let Some(before) = dims.insert(name.as_str().into(), value) {
                 return Err(Failure::Usage(format!(

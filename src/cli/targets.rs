@@ -116,11 +116,7 @@ pub fn of(args: &Project) -> Result<Targets, Failure> {
         .map(|text| dims(text))
         .collect::<Result<_, Failure>>()?;
     let wanted = wanted(args, &config, &given)?;
-    let folder = match (&args.folder, &config.folder) {
-        (Some(folder), _) => folder.clone(),
-        (None, Some(folder)) => package.root.join(folder),
-        (None, None) => package.root.join("plans"),
-    };
+    let folder = config.folder(&package.root, args.folder.as_deref());
     let passes = Pipeline::up_to(args.stop_after.as_deref());
     let passes = passes.map_err(|e| Failure::Usage(e.to_string()))?;
     let blocks = package.blocks(args)?;
@@ -198,9 +194,12 @@ fn expand_all(
     }
 }
 
-/// Does `path` end in the segments of `end`?
+/// Does `path` end in the segments of `end`? Element types need not be in it.
 fn ends_in(path: &str, end: &str) -> bool {
-    path == end || path.strip_suffix(end).is_some_and(|p| p.ends_with("::"))
+    let bare = path.split('<').next().unwrap_or(path);
+    [path, bare]
+        .iter()
+        .any(|path| *path == end || path.strip_suffix(end).is_some_and(|p| p.ends_with("::")))
 }
 
 fn expand(
@@ -226,13 +225,12 @@ fn expand(
     }
     let symbols: BTreeSet<Arc<str>> = chosen.iter().flat_map(|b| b.graph.symbols()).collect();
     let unused = wanted.dims.keys().filter(|dim| !symbols.contains(&***dim));
-    let known = || symbols.iter().map(|s| &**s);
-    let of = match chosen[..] {
-        [block] => format!("`{}`", block.name),
-        _ => "none of the blocks that are planned".into(),
+    let what = match chosen[..] {
+        [block] => format!("`{}` has no dim", block.name),
+        _ => "no block that is planned has a dim".into(),
     };
     let mut out: Vec<Result<Target, Failure>> = unused
-        .map(|dim| Err(unknown_dim(&of, dim, known())))
+        .map(|dim| Err(unknown_dim(&what, dim, &symbols)))
         .collect();
     let one = [String::from("cpus:1")];
     let clusters = wanted.cluster.as_ref().map_or(&one[..], Values::as_slice);
@@ -345,5 +343,8 @@ mod tests {
         assert!(ends_in("krate::decoder::step", "decoder::step"));
         assert!(ends_in("step", "step"));
         assert!(!ends_in("krate::one_step", "step"));
+        assert!(ends_in("krate::total<f32>", "total"));
+        assert!(ends_in("krate::total<f32>", "total<f32>"));
+        assert!(!ends_in("krate::total<f32>", "total<f64>"));
     }
 }

@@ -136,13 +136,9 @@ fn plans_are_made_checked_shown_compared_and_pruned() {
         (
             &["--dims", "B=2,S=16", "--cluster", "cpus:4"],
             0,
-            "2 other entries were not looked at",
+            "; not looked at: 2",
         ),
-        (
-            &["--cluster", "cpus:4"],
-            0,
-            "1 other entries were not looked at",
-        ),
+        (&["--cluster", "cpus:4"], 0, "; not looked at: 1"),
         (&["--block", "production::score"], 4, "1 dead"),
     ] {
         let (got, text) = with(&[&["check"], choice].concat());
@@ -255,6 +251,12 @@ fn plans_are_made_checked_shown_compared_and_pruned() {
         text.contains("in place of a stale entry (it is for another key"),
         "{text}"
     );
+
+    // what cannot be removed is told, and all else is removed
+    fs::create_dir(path(&"1".repeat(64))).unwrap();
+    let (code, text) = with(&["prune"]);
+    assert_eq!((code, files(folder.path()).len()), (3, 3), "{text}");
+    assert!(text.contains("Is a directory"), "{text}");
 }
 
 #[test]

@@ -25,6 +25,11 @@ ein! {
     }
 }
 
+ein! {
+    /// A block of several element types.
+    pub fn total<dim N, T: Float>(x: T[N]) -> T[] { let y[] = sum[n] x[n]; y }
+}
+
 const DIMS: layer::Dims = layer::Dims { s: 16, d: 4, f: 8 };
 
 fn builder(folder: &Path) -> SessionBuilder {
@@ -84,6 +89,35 @@ fn recorded_plans_run_frozen_and_others_do_not() {
         text.contains("[17, 4]") && text.contains("[16, 4]"),
         "{text}"
     );
+}
+
+#[test]
+fn entries_say_what_they_are_for() {
+    let folder = tempdir().unwrap();
+    let session = builder(folder.path()).build().unwrap();
+    session.compile(layer::graph(), DIMS).unwrap();
+    let dims = total::Dims { n: 8 };
+    session.compile(total::graph::<f64>(), dims).unwrap();
+    let graph = total::graph::<f32>().into_graph().unwrap();
+    session
+        .compile_graph(graph, [("N".into(), 4)].into())
+        .unwrap();
+    let line = |file: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(file.path()).unwrap();
+        text.lines().nth(2).unwrap().to_string()
+    };
+    let files = std::fs::read_dir(folder.path()).unwrap();
+    let mut lines: Vec<String> = files.map(|f| line(f.unwrap())).collect();
+    lines.sort();
+    let line = |block: &str, dims: &str| {
+        format!(r#"  "for": {{"block": "{block}", "dims": {{{dims}}}, "cluster": "cpus:4"}},"#)
+    };
+    let expected = [
+        line("(x) -> (y)", r#""N": 4"#),
+        line("all::plans::layer", r#""D": 4, "F": 8, "S": 16"#),
+        line("all::plans::total<f64>", r#""N": 8"#),
+    ];
+    assert_eq!(lines, expected);
 }
 
 /// The planner says when it begins, and a miss is told before it: a frozen program with its plans in the
