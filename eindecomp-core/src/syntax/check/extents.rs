@@ -194,7 +194,7 @@ pub(super) fn solve(
                         true => None,
                         false => reading.left_out(index),
                     };
-                    let ranged = || range_of(cx, &decls, &known, index, uses, wanted.get(&index));
+                    let ranged = || range_of(cx, &decls, &known, index, uses, wanted);
                     // A position of a store takes no `in`.
                     let stored = uses.target.is_some() && !decl.reduced;
                     match shouted.or_else(ranged).filter(|_| !stored) {
@@ -245,9 +245,9 @@ fn range_of(
     known: &[Option<Dim>],
     index: IndexId,
     uses: &Uses,
-    wanted: Option<&Dim>,
+    results: &BTreeMap<IndexId, Dim>,
 ) -> Option<Fix> {
-    let decl = &decls[index.at()];
+    let (decl, wanted) = (&decls[index.at()], results.get(&index));
     let names: Vec<Arc<str>> = decls.iter().map(|d| d.name.clone()).collect();
     let mine: Vec<(Dim, &Shifted)> = uses
         .shifted
@@ -312,6 +312,9 @@ fn range_of(
         if let Some(rounded) = rounded(&shifted.at, text, &shifted.extent, &names) {
             fix.help = format!("{}, and {}", fix.help, rounded.help);
             fix.edits.extend(rounded.edits);
+        } else if let Some(turned) = turned(cx, uses, shifted, &extent, results) {
+            fix.help = format!("{}, and {}", fix.help, turned.help);
+            fix.edits.extend(turned.edits);
         } else if !shifted.guarded && !inside.is_empty() {
             let pad = pad(cx, &shifted.access, &inside).into_iter().next()?;
             fix.help = format!("{}, and {}", fix.help, pad.help);
@@ -319,6 +322,29 @@ fn range_of(
         }
     }
     Some(fix)
+}
+
+/// A position of an index over `extent`, and the index that stands on an axis of that extent, in each
+/// other's place, where the declared result says so of both.
+fn turned(
+    cx: &BodyCx<'_>,
+    uses: &Uses,
+    shifted: &Shifted,
+    extent: &Dim,
+    results: &BTreeMap<IndexId, Dim>,
+) -> Option<Fix> {
+    let equal = |a: &Dim, b: &Dim| matches!(cx.facts.equality(a, b), Equality::Equal);
+    let other = uses.bare.iter().find(|u| {
+        let own = results.get(&u.index);
+        Arc::ptr_eq(&u.access, &shifted.access)
+            && equal(&u.extent, extent)
+            && own.is_some_and(|own| equal(own, &shifted.extent) && !equal(own, extent))
+    })?;
+    let mut subs = shifted.access.subs.clone();
+    subs.swap(other.axis, shifted.axis);
+    let help = format!("read `{}[{}]`", shifted.access.place, subs.join(", "));
+    let fix = Fix::replace(shifted.at.span, subs[shifted.axis].clone(), &help);
+    Some(fix.and(other.span, subs[other.axis].clone()))
 }
 
 /// The extent by the `in` or by the bare uses, which agree: those under conditions only where there

@@ -387,9 +387,7 @@ impl BodyCx<'_> {
             return None;
         };
         let name = decl.name.as_str();
-        let mut uses = Vec::new();
-        walk::named(value, name, &mut uses);
-        let [_] = uses[..] else { return None };
+        (walk::in_accesses(value, name) == 1).then_some(())?;
         self.turned(value, value, name, &found[at], declared.get(at)?)
     }
 
@@ -408,13 +406,16 @@ impl BodyCx<'_> {
             && let Some(t) = self.type_of(place)
             && t.axes.len() == subs.len()
         {
-            let free = |sub: &ast::Sub| match (sub, walk::sub_name(sub)) {
-                (_, Some(name)) if name != index => {
-                    let mut uses = Vec::new();
-                    walk::named(whole, name, &mut uses);
-                    uses.len() == 1
+            let padded = matches!(
+                e.kind,
+                ast::ExprKind::Access {
+                    default: Some(_),
+                    ..
                 }
-                (ast::Sub::Expr(e), None) => walk::accesses(e),
+            );
+            let free = |sub: &ast::Sub| match (sub, walk::sub_name(sub)) {
+                (_, Some(name)) if name != index => walk::in_accesses(whole, name) == 1,
+                (ast::Sub::Expr(e), None) => walk::accesses(e) || padded,
                 _ => false,
             };
             let named = |at: &usize| walk::sub_name(&subs[*at]) == Some(index);

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use super::extents::{Access, Decl, Shifted, Use, Uses};
 use super::prove::{Equality, Facts};
+use super::ranges::poly;
 use super::tree::{Expr, ExprKind, IndexId};
 use crate::ein::Dim;
+use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::Fix;
 use crate::syntax::names::are_distinct;
 use crate::syntax::token::Span;
@@ -271,7 +273,23 @@ impl Reading<'_, '_> {
     fn gather(&self, wrong: usize) -> Option<Meant> {
         let u = &self.bare[wrong];
         let reads = |e: &Expr| matches!(e.kind, ExprKind::Read(_));
-        let anywhere = |s: &&Shifted| s.at.nodes().into_iter().any(reads) || s.access.padded;
+        // The number of a round in a loop, or an index of that axis moved under a condition.
+        let there = |s: &Shifted| {
+            let indices = s.at.indices();
+            let at = indices.is_empty().then(|| poly(&s.at, &[])).flatten();
+            let inside = at.is_some_and(|at| {
+                at.as_const().is_none()
+                    && self.facts.nonneg(&at)
+                    && self.facts.holds(&at, CmpOp::Lt, &u.extent)
+            });
+            let over = |(_, id): &(Span, IndexId)| {
+                let own = self.declared(*id);
+                *id != u.index && own.is_some_and(|own| self.equal(own, &u.extent))
+            };
+            inside || s.guarded && !indices.is_empty() && indices.iter().all(over)
+        };
+        let anywhere =
+            |s: &&Shifted| s.at.nodes().into_iter().any(reads) || s.access.padded || there(s);
         let gathers = self.all.shifted.iter().filter(anywhere);
         let mut gathers = gathers.filter(|s| Arc::ptr_eq(&s.access, &u.access));
         let mut moved = self.bare.to_vec();

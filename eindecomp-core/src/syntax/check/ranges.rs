@@ -293,10 +293,17 @@ impl Walk<'_, '_> {
             let access = outside.access.clone();
             let text = (&*access.place, &access.subs[..]);
             let strided = self.strided(read, text, guarded);
-            if let Some(fix) = strided.or_else(|| self.swapped(read, text, guarded)) {
+            let slip = strided.or_else(|| self.swapped(read, text, guarded));
+            let turned = match slip {
+                Some(_) => None,
+                None => self.turned(read, text, guarded),
+            };
+            // The condition around may be what is wrong, but not where it fits another axis.
+            let keeps = turned.is_none();
+            if let Some(fix) = slip.or(turned) {
                 for outside in &mut self.outside[before..] {
                     outside.diag.help = None;
-                    outside.fixes.retain(|(kind, _)| *kind == Kind::Guard);
+                    (outside.fixes).retain(|(kind, _)| *kind == Kind::Guard && keeps);
                     outside.fixes.push((Kind::Element, fix.clone()));
                 }
             }

@@ -7,6 +7,7 @@ use super::prove::Facts;
 use super::ranges::{Walk, poly};
 use super::tree::{Expr, ExprKind, IndexId, Read, Sub};
 use crate::ein::{Dim, ScalarFn};
+use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::Fix;
 use crate::syntax::token::Span;
 
@@ -84,6 +85,53 @@ impl Walk<'_, '_> {
         let shown = shown.collect::<Vec<_>>().join(", ");
         let help = format!("did you mean `{place}[{shown}]`?");
         Some(Fix { help, edits })
+    }
+
+    /// A position, such as the number of a round in a loop or `t - 1`, and an index that stands in this
+    /// read alone in each other's place, if the position then is inside.
+    pub(super) fn turned(
+        &self,
+        read: &Read,
+        text: (&str, &[String]),
+        facts: &Facts,
+    ) -> Option<Fix> {
+        let axes = &read.place.ty.tensor()?.axes;
+        let (uses, _) = self.meant?;
+        let alone = |id: IndexId| {
+            let shifted = uses
+                .shifted
+                .iter()
+                .any(|s| s.at.indices().iter().any(|(_, i)| *i == id));
+            !shifted && uses.bare.iter().filter(|u| u.index == id).count() == 1
+        };
+        let inside = |at: &Dim, axis: &Dim| facts.nonneg(at) && facts.holds(at, CmpOp::Lt, axis);
+        let places: Vec<(&Expr, &Dim)> = (read.subs.iter().zip(axes))
+            .filter_map(|(sub, axis)| match sub {
+                Sub::Expr(e) => Some((e, axis)),
+                _ => None,
+            })
+            .collect();
+        if places.len() != axes.len() {
+            return None;
+        }
+        let mut positions = places.iter().enumerate().filter_map(|(nth, (e, axis))| {
+            let at = poly(e, &self.names)?;
+            let bare = matches!(e.kind, ExprKind::Index(_));
+            let free = !bare && at.as_const().is_none();
+            (free && !inside(&at, axis)).then_some((nth, at))
+        });
+        let (number, other) = positions.find_map(|(nth, at)| {
+            let other = places.iter().position(|(e, axis)| {
+                matches!(e.kind, ExprKind::Index(id) if alone(id)) && inside(&at, axis)
+            })?;
+            Some((nth, other))
+        })?;
+        let (place, subs) = text;
+        let mut shown = subs.to_vec();
+        shown.swap(number, other);
+        let help = format!("did you mean `{place}[{}]`?", shown.join(", "));
+        let fix = Fix::replace(places[number].0.span, subs[other].clone(), &help);
+        Some(fix.and(places[other].0.span, subs[number].clone()))
     }
 
     /// `i * W + j` for `i * H + j`, where `j` runs over `W`: the extent of the last index in place of

@@ -94,6 +94,17 @@ pub(super) fn stands(e: &Expr, wanted: &str, out: &mut Vec<Span>) {
     }
 }
 
+/// How often the positions of accesses name this.
+pub(super) fn in_accesses(e: &Expr, wanted: &str) -> usize {
+    if accessed(e).is_some() {
+        let mut places = Vec::new();
+        named(e, wanted, &mut places);
+        return places.len();
+    }
+    let children = e.children().into_iter();
+    children.map(|e| in_accesses(e, wanted)).sum()
+}
+
 /// Names that stand alone as positions in accesses, in order. What an inner reduction binds is its
 /// own affair.
 pub(super) fn positions<'e>(e: &'e Expr, out: &mut Vec<&'e str>) {
