@@ -109,7 +109,7 @@ pub(in crate::syntax) fn nearest<'a>(
     name: &str,
     among: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
-    let allowed = |other: &str| 1 + name.len().min(other.len()) / 4;
+    let allowed = |other: &str| 1 + name.len().min(other.len()).saturating_sub(1) / 4;
     among
         .into_iter()
         .filter(|other| *other != name)
@@ -167,8 +167,83 @@ const WRITTEN_OUT: &[(&[&str], &str)] = &[
         "what needs the elements in order is an `extern fn`",
     ),
     (
-        &["dropout"],
-        "random numbers are inputs: multiply by a mask",
+        &[
+            "dropout",
+            "rand",
+            "randn",
+            "randint",
+            "random",
+            "bernoulli",
+            "uniform",
+            "normal",
+            "multinomial",
+        ],
+        "random numbers are inputs: a parameter of the block",
+    ),
+    (
+        &[
+            "zeros",
+            "ones",
+            "full",
+            "zeros_like",
+            "ones_like",
+            "full_like",
+        ],
+        "a constant is a value: `let z[i in N] = 0.0;`",
+    ),
+    (
+        &["arange", "linspace"],
+        "an index is a number too: `let t[i in N] = i as f32;`",
+    ),
+    (
+        &[
+            "gather",
+            "take",
+            "index_select",
+            "embedding",
+            "take_along_dim",
+        ],
+        "an element of integers is a position: `table[ids[i], j]`",
+    ),
+    (
+        &["scatter", "scatter_add", "index_add"],
+        "say for each element what it takes: `sum[s where ids[s] == c] x[s]`",
+    ),
+    (
+        &["cumsum", "cumprod"],
+        "a running sum is written out: `sum[s where s <= t] x[s]`",
+    ),
+    (
+        &["one_hot"],
+        "a comparison is 0 or 1: `if ids[i] == c { 1.0 } else { 0.0 }`",
+    ),
+    (
+        &["tril", "triu"],
+        "a triangle is a condition: `if j <= i { x[i, j] } else { 0.0 }`",
+    ),
+    (
+        &[
+            "expand",
+            "broadcast",
+            "broadcast_to",
+            "repeat",
+            "tile",
+            "squeeze",
+            "unsqueeze",
+        ],
+        "an index that the right does not have repeats it: `let y[b, d in D] = x[b];`",
+    ),
+    (
+        &["pad"],
+        "a value outside stands in the access: `(x[i - 1] else 0.0)`",
+    ),
+    (
+        &["flip", "roll"],
+        "a position says which element: `x[N - 1 - i]`, `x[(i + 1) % N]`",
+    ),
+    (
+        &["len", "shape", "size"],
+        "a size is a dim, `N`, and a number as `N as f32`",
     ),
 ];
 
@@ -201,10 +276,11 @@ pub(in crate::syntax) fn nearest_agg<'a>(
     others: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     let rows = || AGGS.iter().map(|row| row.name).chain([SOFTMAX_SUM]);
-    alias(name)
-        .filter(|meant| rows().any(|row| row == *meant))
+    // One's own names come first.
+    nearest(name, others)
+        .or_else(|| alias(name).filter(|meant| rows().any(|row| row == *meant)))
         .or_else(|| rows().find(|row| name.eq_ignore_ascii_case(row)))
-        .or_else(|| nearest(name, rows().chain(others)))
+        .or_else(|| nearest(name, rows()))
 }
 
 /// The scalar function meant by `name`, or one of `others`.
@@ -218,10 +294,10 @@ pub(in crate::syntax) fn nearest_function<'a>(
             .filter(|row| row.symbol.is_none())
             .map(|row| row.name)
     };
-    alias(name)
-        .filter(|meant| functions().any(|row| row == *meant))
+    nearest(name, others)
+        .or_else(|| alias(name).filter(|meant| functions().any(|row| row == *meant)))
         .or_else(|| functions().find(|row| name.eq_ignore_ascii_case(row)))
-        .or_else(|| nearest(name, functions().chain(others)))
+        .or_else(|| nearest(name, functions()))
 }
 
 /// A constant of Rust's number types, `f32::MAX` or `std::f32::consts::PI`, as a literal.

@@ -205,6 +205,16 @@ impl TokenBuffer {
     }
 }
 
+/// A bracket that was closed for want of its own.
+#[derive(Debug)]
+struct Unclosed {
+    delim: Delim,
+    /// The error that says so.
+    diag: usize,
+    /// The bracket that was found instead.
+    at: Span,
+}
+
 /// Collects tokens into a [`TokenBuffer`].
 #[derive(Debug, Default)]
 pub struct Builder {
@@ -212,8 +222,7 @@ pub struct Builder {
     open: Vec<usize>,
     joint: bool,
     diags: Vec<Diag>,
-    /// Brackets that were closed for want of their own, and which error says so.
-    unclosed: Vec<(Delim, usize)>,
+    unclosed: Vec<Unclosed>,
 }
 
 impl Builder {
@@ -329,13 +338,20 @@ impl Builder {
                 };
                 self.link(at, delim, span);
             }
-            _ if self
-                .unclosed
-                .last()
-                .is_some_and(|(delim, _)| *delim == found) =>
-            {
+            _ if self.is_mistyped(found) => {
+                let Some(Unclosed { delim, diag, at }) = self.unclosed.pop() else {
+                    return;
+                };
+                let (open, close) = (delim.open(), delim.close());
+                let place = self.diags[diag].primary;
+                let text = format!("expected `{close}`, found `{}`", found.close());
+                let mistyped = Diag::new(Code::Syntax, at, text);
+                let mistyped = mistyped.secondary(place, format!("`{open}` is opened here"));
+                self.diags[diag] = mistyped.fix(Fix::replace(at, close, "write {}"));
+            }
+            _ if self.unclosed.last().is_some_and(|u| u.delim == found) => {
                 // It was to close what was closed for want of it.
-                let Some((_, at)) = self.unclosed.pop() else {
+                let Some(Unclosed { diag: at, .. }) = self.unclosed.pop() else {
                     return;
                 };
                 let help = "brackets are closed in the opposite order of their opening";
@@ -346,6 +362,17 @@ impl Builder {
                 self.error(Diag::new(Code::Syntax, span, text));
             }
         }
+    }
+
+    /// Is the bracket that was closed last closed once more here, as in `f(x[i))`? Then the first time the
+    /// one inside of it was meant.
+    fn is_mistyped(&self, found: Delim) -> bool {
+        let last = self.buffer.tokens.last();
+        let closed = last.filter(|last| last.tok == Tok::Close(found));
+        let inner = self.unclosed.last().filter(|inner| inner.delim != found);
+        closed
+            .zip(inner)
+            .is_some_and(|(last, inner)| last.span == inner.at)
     }
 
     fn link(&mut self, at: usize, delim: Delim, span: Span) {
@@ -364,7 +391,12 @@ impl Builder {
             return;
         };
         let text = format!("this `{}` is never closed", delim.open());
-        self.unclosed.push((delim, self.diags.len()));
+        let diag = self.diags.len();
+        self.unclosed.push(Unclosed {
+            delim,
+            diag,
+            at: span,
+        });
         self.error(Diag::new(Code::Syntax, open, text));
         self.link(at, delim, Span::new(span.start, span.start));
     }

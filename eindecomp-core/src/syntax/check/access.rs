@@ -256,12 +256,15 @@ impl StmtCx<'_, '_> {
                     "a gather index must be an integer tensor; `{place}` is {}",
                     value.dtype
                 );
+                let diag = Diag::new(Code::GatherIndex, value.span, text);
                 let declared = match value.dtype {
                     DType::Bool => None,
                     _ => self.declared_dtype(place, read),
                 };
-                Diag::new(Code::GatherIndex, value.span, text)
-                    .fix(declared.unwrap_or_else(|| cast(e, DType::I64)))
+                match self.integers_beside(place, read, e) {
+                    Some(meant) => diag.fix(meant),
+                    None => diag.fix(declared.unwrap_or_else(|| cast(e, DType::I64))),
+                }
             }
             (_, ast::ExprKind::Lit(_)) => {
                 let text = format!("an index must be an integer, but `{e}` is a float");
@@ -305,6 +308,24 @@ impl StmtCx<'_, '_> {
         self.cx.declared_as(place.as_ident()?, span, "u32", &axes)
     }
 
+    /// The tensor of integers of these axes that nothing reads, in place of one that is no position: its
+    /// scores.
+    fn integers_beside(&self, place: &ast::Place, read: &Read, e: &ast::Expr) -> Option<Fix> {
+        let axes = &read.place.ty.tensor()?.axes;
+        let mut integers = self
+            .cx
+            .unread()
+            .filter(|(_, t)| t.dtype.is_int() && t.axes == *axes);
+        let ((name, _), None) = (integers.next()?, integers.next()) else {
+            return None;
+        };
+        let ast::ExprKind::Access { subs, .. } = &e.kind else {
+            return None;
+        };
+        let help = format!("did you mean `{name}[{}]`?", listed(subs));
+        Some(Fix::replace(place.span, name, &help))
+    }
+
     /// The index in scope that is called like the axis.
     pub(super) fn index_like(&self, axis: &Dim) -> Option<String> {
         let name = axis.as_symbol()?.to_lowercase();
@@ -335,109 +356,6 @@ impl StmtCx<'_, '_> {
             }
             None => diag.help(format!("give it an index for each axis: `{place}[…]`")),
         }
-    }
-
-    fn wrong_rank(&self, place: &ast::Place, axes: &[Dim], subs: &[ast::Sub], span: Span) -> Diag {
-        let text = format!(
-            "`{place}` has {} [{}], but {} given",
-            count(axes.len(), "axis", "axes"),
-            listed(axes),
-            count(subs.len(), "index is", "indices are"),
-        );
-        let diag = Diag::new(Code::RankMismatch, span, text);
-        let names: Vec<String> = subs.iter().map(|s| s.to_string()).collect();
-        let like = |axis: &Dim, name: &str| axis.to_string().to_lowercase() == name;
-        if axes.is_empty() {
-            let help = "a tensor without axes is read by its name: {}";
-            return diag.fix(Fix::replace(span, place.to_string(), help));
-        }
-        if let Some(fix) = flattened(place, subs, axes.len()) {
-            return diag.fix(fix);
-        }
-        if let Some(help) = of_any_rank(place, &names, axes).filter(|_| self.cx.is_ranked()) {
-            return diag.help(help);
-        }
-        if subs.len() + 1 == axes.len() {
-            // The axis to leave out so that most indices stand on an axis that they run over
-            // elsewhere, or of their own name.
-            let elsewhere: Vec<Option<Dim>> = names.iter().map(|n| self.runs_over(n)).collect();
-            let score = |gap: usize| {
-                let kept = axes.iter().enumerate().filter(|(at, _)| *at != gap);
-                let pairs = kept.map(|(_, axis)| axis).zip(names.iter().zip(&elsewhere));
-                let fits = |(axis, (name, other)): &(&Dim, (&String, &Option<Dim>))| match other {
-                    Some(other) => other == *axis,
-                    None => like(axis, name),
-                };
-                pairs.filter(fits).count()
-            };
-            let gaps = (0..axes.len()).rev();
-            let gap = gaps.max_by_key(|gap| score(*gap)).unwrap_or(0);
-            return self.missing(diag, place, &axes[gap], subs, gap);
-        }
-        if subs.len() < axes.len() {
-            return diag.help(format!("give an index for each axis of [{}]", listed(axes)));
-        }
-        // The indices that are called like the axes, in order.
-        let mut rest = names.iter();
-        let kept: Option<Vec<&String>> = axes
-            .iter()
-            .map(|axis| rest.find(|name| like(axis, name)))
-            .collect();
-        match (kept, subs.first(), subs.last()) {
-            (Some(kept), Some(first), Some(last)) => {
-                let kept: Vec<&str> = kept.into_iter().map(|name| &**name).collect();
-                let kept = kept.join(", ");
-                let help = format!("did you mean `{place}[{kept}]`?");
-                diag.fix(Fix::replace(first.span().join(last.span()), kept, &help))
-            }
-            _ => diag.help(format!("leave out {} of them", subs.len() - axes.len())),
-        }
-    }
-
-    /// The extent of the axes that an index alone reads in the statement, if it is one.
-    fn runs_over(&self, index: &str) -> Option<Dim> {
-        let found = self.axes_of(self.cx.value()?, index);
-        let first = found.first()?.clone();
-        found.iter().all(|axis| *axis == first).then_some(first)
-    }
-
-    /// Axis number `gap` of an access has no index.
-    fn missing(
-        &self,
-        diag: Diag,
-        place: &ast::Place,
-        axis: &Dim,
-        subs: &[ast::Sub],
-        gap: usize,
-    ) -> Diag {
-        let found = self.index_like(axis);
-        let used = |name: &String| {
-            let mut names = Vec::new();
-            let exprs = subs.iter().flat_map(ast::Sub::exprs);
-            exprs.for_each(|e| super::walk::named(e, name, &mut names));
-            !names.is_empty()
-        };
-        let found = found.filter(|name| !used(name));
-        let name = match (&found, axis.as_symbol()) {
-            (Some(name), _) => name.clone(),
-            (None, Some(symbol)) => symbol.to_lowercase(),
-            (None, None) => "i".to_owned(),
-        };
-        let mut shown: Vec<String> = subs.iter().map(|s| s.to_string()).collect();
-        shown.insert(gap, name.clone());
-        let help = format!("axis `{axis}` is missing: `{place}[{}]`", shown.join(", "));
-        let bare = subs.iter().all(|sub| match sub {
-            ast::Sub::Expr(e) => bare_name(e).is_some(),
-            _ => true,
-        });
-        if found.is_none() || !bare {
-            return diag.help(format!("{help}, with `{name}` on the left or reduced"));
-        }
-        diag.fixes(match (subs.get(gap), subs.last()) {
-            (Some(next), _) => Some(Fix::before(next.span(), format!("{name}, "), &help)),
-            (None, Some(last)) => Some(Fix::after(last.span(), format!(", {name}"), &help)),
-            (None, None) => None,
-        })
     }
 
     fn outside(&mut self, outside: &Outside, dtype: DType) -> Option<Value> {
@@ -472,47 +390,7 @@ impl StmtCx<'_, '_> {
     }
 }
 
-/// The members of merged axes as axes of their own, if there are so many.
-fn flattened(place: &ast::Place, subs: &[ast::Sub], rank: usize) -> Option<Fix> {
-    let members = |sub: &ast::Sub| match sub {
-        ast::Sub::Merged(parts, _) => parts.len(),
-        _ => 1,
-    };
-    let text = |sub: &ast::Sub| match sub {
-        ast::Sub::Merged(parts, _) => listed(parts),
-        other => other.to_string(),
-    };
-    if subs.iter().map(members).sum::<usize>() != rank {
-        return None;
-    }
-    let shown: Vec<String> = subs.iter().map(text).collect();
-    let help = format!("did you mean `{place}[{}]`?", shown.join(", "));
-    let merged = subs
-        .iter()
-        .filter(|sub| matches!(sub, ast::Sub::Merged(..)));
-    let edits: Vec<(Span, String)> = merged.map(|sub| (sub.span(), text(sub))).collect();
-    (!edits.is_empty()).then_some(Fix { help, edits })
-}
-
-/// `..l` in place of an `l` that stands for all axes of a `..L`, of which an instance has some.
-fn of_any_rank(place: &ast::Place, names: &[String], axes: &[Dim]) -> Option<String> {
-    let of = |name: &str| {
-        let first = format!("{name}0");
-        axes.iter()
-            .any(|axis| axis.to_string().to_lowercase() == first)
-    };
-    let name = names.iter().find(|name| of(name))?;
-    let shown = names.iter().map(|other| match other == name {
-        true => format!("..{name}"),
-        false => other.clone(),
-    });
-    let shown = shown.collect::<Vec<_>>().join(", ");
-    Some(format!(
-        "any number of axes is `..{name}`, here and where it is bound: `{place}[{shown}]`"
-    ))
-}
-
-fn bare_name(e: &ast::Expr) -> Option<&ast::Ident> {
+pub(super) fn bare_name(e: &ast::Expr) -> Option<&ast::Ident> {
     match &e.kind {
         ast::ExprKind::Name(place) => place.as_ident(),
         _ => None,

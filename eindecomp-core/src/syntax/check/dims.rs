@@ -66,8 +66,18 @@ impl DimScope {
                 }
             },
             DimKind::Name(path) => self.name(path, errors),
-            DimKind::Rest(_) => {
-                errors.push(no_rest(dim.span, &dim.to_string()));
+            DimKind::Rest(name) => {
+                let mut diag = no_rest(dim.span, &dim.to_string());
+                if let Some((place, text)) = self.generics {
+                    let text = text.replace("{}", &format!("..{name}"));
+                    diag.help = None;
+                    diag = diag.fix(Fix::after(
+                        place,
+                        text,
+                        &format!("declare it: `<dim ..{name}>`"),
+                    ));
+                }
+                errors.push(diag);
                 None
             }
             DimKind::Neg(inner) => Some(-&self.dim(inner, errors)?),

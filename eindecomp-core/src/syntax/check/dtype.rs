@@ -3,7 +3,7 @@
 
 use super::traps::counted;
 use super::tree::{Expr, ExprKind};
-use crate::ein::{DType, Value};
+use crate::ein::{Agg, DType, Value};
 use crate::syntax::ast::{self, Ident};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::nearest;
@@ -199,7 +199,7 @@ pub(super) fn unify(
 }
 
 /// Is it made of indices and dims, at least one, and literals?
-fn counts(e: &Expr) -> bool {
+pub(super) fn counts(e: &Expr) -> bool {
     match &e.kind {
         ExprKind::Index(_) | ExprKind::Dim(_) => true,
         ExprKind::Call(_, args) => {
@@ -228,6 +228,12 @@ fn no_common(a: &ast::Expr, x: DType, b: &ast::Expr, y: DType) -> Diag {
 /// `e as dtype`, with the parentheses it needs.
 pub(super) fn cast(e: &ast::Expr, dtype: DType) -> Fix {
     use ast::ExprKind::{Access, Call, Lit, Name, Paren};
+    if let Some(summed) = summed(e).filter(|_| dtype.is_float()) {
+        let shown = e.to_string();
+        let at = shown.len() - usize::from(matches!(e.kind, Paren(_)));
+        let help = format!("`{} as {dtype}{}`", &shown[..at], &shown[at..]);
+        return Fix::after(summed.span, format!(" as {dtype}"), &help);
+    }
     match &e.kind {
         Access { default: None, .. } | Call { .. } | Lit(_) | Name(_) | Paren(_) => {
             let help = format!("`{e} as {dtype}`");
@@ -237,6 +243,28 @@ pub(super) fn cast(e: &ast::Expr, dtype: DType) -> Fix {
             let (close, shown) = (format!(") as {dtype}"), format!("({e}) as {dtype}"));
             Fix::wrap(e.span, "(", &close, &shown, "{}")
         }
+    }
+}
+
+/// The elements of a sum, perhaps in parentheses, that are converted one by one: the sum of integers
+/// wraps in their own type.
+fn summed(e: &ast::Expr) -> Option<&ast::Expr> {
+    let inner = match &e.kind {
+        ast::ExprKind::Paren(inner) => inner,
+        _ => e,
+    };
+    let ast::ExprKind::Reduce(reduce) = &inner.kind else {
+        return None;
+    };
+    let sums = matches!(
+        Agg::from_name(&reduce.agg.to_string()),
+        Some(Agg::SUM | Agg::PROD | Agg::MEAN)
+    );
+    match &reduce.body {
+        ast::ReduceBody::Product(body) if sums && reduce.acc.is_none() => {
+            matches!(body.kind, ast::ExprKind::Access { default: None, .. }).then_some(body)
+        }
+        _ => None,
     }
 }
 

@@ -330,6 +330,13 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             self.report(Diag::new(Code::UndefinedName, span, text).fix(fix));
             return None;
         }
+        let nothing = place.as_ident().filter(|_| !known);
+        if nothing.is_some_and(|name| matches!(name.as_str(), "None" | "Null" | "NULL" | "Nil")) {
+            let text = format!("there is no `{place}`: every value is a number");
+            let help = "what is not given is a parameter less, or a mask: `if given[b] { … } else { 0.0 }`";
+            self.report(Diag::new(Code::UndefinedName, span, text).help(help));
+            return None;
+        }
         if let (Some(definition), [(_, known)]) = (&self.definition, &self.inline[..]) {
             let Some(arg) = known.get(&*place.to_string()) else {
                 let diag = definition.unknown(place, known);

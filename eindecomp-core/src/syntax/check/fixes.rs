@@ -387,6 +387,11 @@ impl BodyCx<'_> {
             return None;
         };
         let name = decl.name.as_str();
+        // Its axis is the one of its name.
+        let like = |dim: &Dim| dim.to_string().to_lowercase() == name;
+        if like(&found[at]) && !like(declared.get(at)?) {
+            return None;
+        }
         (walk::in_accesses(value, name) == 1).then_some(())?;
         self.turned(value, value, name, &found[at], declared.get(at)?)
     }

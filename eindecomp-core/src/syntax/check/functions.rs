@@ -7,7 +7,9 @@ use super::walk::positions;
 use crate::ein::{Agg, DType, ScalarFn};
 use crate::syntax::ast;
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::names::{are, count, formula, instead, nearest_function};
+use crate::syntax::names::{
+    alias, are, count, formula, instead, is_known_elsewhere, nearest, nearest_function,
+};
 use crate::syntax::token::Span;
 
 /// Scalar functions that one statement may inline.
@@ -87,6 +89,12 @@ impl StmtCx<'_, '_> {
         {
             let help = format!("write `{formula}`");
             return diag.fix(Fix::replace(span, format!("({formula})"), &help));
+        }
+        if is_known_elsewhere(&name)
+            && nearest(&name, self.cx.items.scalars.keys().copied()).is_none()
+            && alias(&name).is_none()
+        {
+            return diag.help(instead(&name));
         }
         match nearest_function(&name, self.cx.items.scalars.keys().copied()) {
             Some(meant) => diag.fix(Fix::replace(path.span, meant, "did you mean {}?")),

@@ -11,13 +11,19 @@
 //!
 //! What starts before its axis, `x[i + k - 1]`, is padded on purpose.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use super::body::BodyCx;
+use super::extents::Uses;
+use super::fixes::range;
+use super::parts::off_by;
 use super::prove::{Equality, Facts};
-use super::ranges::{Walk, index_facts};
+use super::ranges::{Walk, index_facts, poly};
 use super::tree::{Index, IndexId, Type};
 use super::walk;
 use crate::ein::Dim;
-use crate::syntax::ast::{self, CmpOp, IndexDecl, LeftIndex, StmtKind};
+use crate::syntax::ast::{self, CmpOp, Ident, IndexDecl, LeftIndex, StmtKind};
 use crate::syntax::diag::Fix;
 use crate::syntax::token::Span;
 
@@ -204,7 +210,7 @@ impl Walk<'_, '_> {
         let (decl, text) = (self.left_decl(id), extent.to_string());
         let name = &index.name;
         Some(match &decl?.extent {
-            None => super::fixes::range(name, index.span, &text),
+            None => range(name, index.span, &text),
             Some(written) => {
                 let help = format!("write `{name} in {text}`");
                 Fix::replace(written.span, text, &help)
@@ -218,6 +224,35 @@ impl Walk<'_, '_> {
 }
 
 impl BodyCx<'_> {
+    /// Notes the range that an index needs to have the declared extent, if it is read under
+    /// conditions alone, or the length of the parameter that alone gives it another one, if the positions
+    /// with arithmetic then run to the end of their axis.
+    pub(super) fn note_ranges(
+        &mut self,
+        name: &Ident,
+        indices: &[Index],
+        all: &Uses,
+        wanted: &BTreeMap<IndexId, Dim>,
+    ) {
+        for (id, extent) in wanted {
+            let index = &indices[id.at()];
+            let other = !matches!(self.facts.equality(&index.extent, extent), Equality::Equal);
+            let uses = || all.bare.iter().filter(|u| u.index == *id);
+            let weak = uses().all(|u| u.weak);
+            let fix = match weak {
+                _ if !other => None,
+                true => Some(range(&index.name, index.span, &extent.to_string())),
+                false => {
+                    let mut uses = uses();
+                    let (only, none) = (uses.next(), uses.next());
+                    let only = only.filter(|_| none.is_none() && fills(*id, extent, indices, all));
+                    only.and_then(|only| off_by(self, only, extent))
+                }
+            };
+            self.ranged.extend(fix.map(|fix| (name.span, fix)));
+        }
+    }
+
     /// The index that is declared on the left at `place`.
     pub(super) fn left_decl(&self, place: Span) -> Option<&IndexDecl> {
         let StmtKind::Let { pat, .. } = &self.stmt?.kind else {
@@ -272,4 +307,28 @@ fn declared_at(axis: &LeftIndex, place: Span) -> Option<&IndexDecl> {
         LeftIndex::Merged(members, _) => members.iter().find_map(|m| declared_at(m, place)),
         LeftIndex::Rest(_) => None,
     }
+}
+
+/// Does a position with arithmetic run to the last element of its axis with an index of this extent?
+fn fills(id: IndexId, extent: &Dim, indices: &[Index], uses: &Uses) -> bool {
+    let names: Vec<Arc<str>> = indices.iter().map(|i| i.name.clone()).collect();
+    let mut shifted = uses
+        .shifted
+        .iter()
+        .filter_map(|s| Some((poly(&s.at, &names)?, s)));
+    shifted.any(|(at, shifted)| {
+        let last = indices
+            .iter()
+            .enumerate()
+            .try_fold(at.clone(), |at, (nth, index)| {
+                let own = if nth == id.at() {
+                    extent
+                } else {
+                    &index.extent
+                };
+                at.try_substitute(&|s| (*s == *index.name).then(|| own - &Dim::from(1)))
+            });
+        at.symbols().contains(&names[id.at()])
+            && last.is_some_and(|last| &last + &Dim::from(1) == shifted.extent)
+    })
 }

@@ -11,7 +11,7 @@
 //!   `results`: what it returns; `rounds`: what a round of a loop loses;
 //! * `calls`: blocks calling blocks; `arguments`: what they are called with;
 //!   `hoisted`: what needs a statement of its own;
-//! * `expr`, `ops`, `functions`, `access`, `reduce`: expressions; `traps`: what a reduction hardly means; `dtype`: their element types;
+//! * `expr`, `ops`, `functions`, `access`, `ranks`, `reduce`: expressions; `traps`: what a reduction hardly means; `dtype`: their element types;
 //!   `wraps`: integers wanted wider than they wrap;
 //! * `aggs`: aggregations over records;
 //! * `extents`: what indices run over; `conflicts`: uses that disagree; `meant`: which index is meant there;
@@ -54,6 +54,7 @@ mod parts;
 mod pins;
 mod prove;
 mod ranges;
+mod ranks;
 mod reduce;
 mod results;
 mod roles;

@@ -1,6 +1,6 @@
 //! Operators, functions of the table, `if`, and conditions as guards.
 
-use super::dtype::{Flex, cast, fix, flex, unify, whole};
+use super::dtype::{Flex, cast, counts, fix, flex, unify, whole};
 use super::expr::{Mode, StmtCx};
 use super::fixes::zero;
 use super::padding;
@@ -34,6 +34,7 @@ impl StmtCx<'_, '_> {
         if unify(&mut args, texts, &mut self.cx.errors).is_none() {
             self.namesake(texts);
             self.whole_number(function, &args);
+            self.counter(function, &args, texts);
             self.fraction(function, &args, texts);
             self.mask(function, &args, texts, span);
             return None;
@@ -96,6 +97,30 @@ impl StmtCx<'_, '_> {
             error.primary = span;
             error.fixes = vec![Fix::replace(span, meant, "write {}")];
             error.help = None;
+        }
+    }
+
+    /// Says of the last error, about an index compared with a number of a run, that this is declared as an
+    /// integer, if it stands nowhere else.
+    fn counter(&mut self, function: ScalarFn, args: &[Expr], texts: &[&ast::Expr]) {
+        let number = args
+            .iter()
+            .zip(texts)
+            .find_map(|(arg, text)| match &arg.kind {
+                ExprKind::Read(read) if read.subs.is_empty() && arg.dtype.is_float() => {
+                    let ast::ExprKind::Name(place) = &text.kind else {
+                        return None;
+                    };
+                    let span = self.cx.vars[read.place.var.at()].span;
+                    self.cx.declared_as(place.as_ident()?, span, "i64", "")
+                }
+                _ => None,
+            });
+        let counts = args.iter().any(counts) && is_comparison(function);
+        if let (Some(fix), Some(error), true) = (number, self.cx.errors.last_mut(), counts)
+            && error.code == Code::NoCommonDtype
+        {
+            error.fixes = vec![fix];
         }
     }
 

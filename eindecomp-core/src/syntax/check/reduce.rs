@@ -311,7 +311,9 @@ impl StmtCx<'_, '_> {
             ));
         }
         let users = || self.cx.items.checked.aggs.iter().map(|(agg, _)| &**agg);
-        if let ("norm", ReduceBody::Product(body)) = (name, &reduce.body) {
+        if let ("norm", ReduceBody::Product(body)) = (name, &reduce.body)
+            && nearest(name, users()).is_none()
+        {
             let indices = super::tree::listed(&reduce.indices);
             let text = format!("sqrt(sum[{indices}] sq({body}))");
             let whole = span.join(body.span);
@@ -391,6 +393,17 @@ impl StmtCx<'_, '_> {
             return Some((value.dtype, DType::I64, value));
         }
         let Some(wanted) = acc else {
+            let sums = matches!(agg, Agg::SUM | Agg::PROD) && value.dtype == DType::U8;
+            if sums && !self.cx.is_of_any_dtype() {
+                let over = super::tree::listed(&reduce.indices);
+                let message = format!(
+                    "this {agg} wraps at 256, as u8 does; `{agg}[{over}; i32] …` is one of i32"
+                );
+                let span = reduce.agg.span;
+                self.cx
+                    .warnings
+                    .push(super::tree::Warning { span, message });
+            }
             return Some((value.dtype.default_accumulator(), value.dtype, value));
         };
         if !value.dtype.widens_to(wanted)

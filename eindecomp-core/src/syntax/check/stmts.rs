@@ -8,10 +8,7 @@ use super::dims::too_long;
 use super::dtype::element_type;
 use super::expr::StmtCx;
 use super::extents::Decl;
-use super::fixes::range;
-use super::parts::off_by;
 use super::prove::Equality;
-use super::ranges::poly;
 use super::together::without_mixed_up;
 use super::tree::{
     Index, IndexId, LoopVar, MAX_LENGTH, ParamRole, Statement, Stmt, TensorType, Type, VarId,
@@ -338,35 +335,6 @@ impl<'a> BodyCx<'a> {
         open.filter(|_| axes.len() == left.len()).collect()
     }
 
-    /// Notes the range that an index needs to have the declared extent, if it is read under
-    /// conditions alone, or the length of the parameter that alone gives it another one, if the positions
-    /// with arithmetic then run to the end of their axis.
-    fn note_ranges(
-        &mut self,
-        name: &Ident,
-        indices: &[Index],
-        all: &extents::Uses,
-        wanted: &BTreeMap<IndexId, Dim>,
-    ) {
-        for (id, extent) in wanted {
-            let index = &indices[id.at()];
-            let other = !matches!(self.facts.equality(&index.extent, extent), Equality::Equal);
-            let uses = || all.bare.iter().filter(|u| u.index == *id);
-            let weak = uses().all(|u| u.weak);
-            let fix = match weak {
-                _ if !other => None,
-                true => Some(range(&index.name, index.span, &extent.to_string())),
-                false => {
-                    let mut uses = uses();
-                    let (only, none) = (uses.next(), uses.next());
-                    let only = only.filter(|_| none.is_none() && fills(*id, extent, indices, all));
-                    only.and_then(|only| off_by(self, only, extent))
-                }
-            };
-            self.ranged.extend(fix.map(|fix| (name.span, fix)));
-        }
-    }
-
     /// The dtypes of an annotated statement, one per name.
     fn statement_dtypes(&mut self, ty: &RType, pat: &Pattern) -> Option<Vec<Option<DType>>> {
         let dtype = |ty: &ast::Type| match &ty.kind {
@@ -595,30 +563,6 @@ impl<'a> BodyCx<'a> {
             .assume(&Dim::sym(symbol.clone()), CmpOp::Lt, &high);
         Some(LoopVar::Number { symbol, low, high })
     }
-}
-
-/// Does a position with arithmetic run to the last element of its axis with an index of this extent?
-fn fills(id: IndexId, extent: &Dim, indices: &[Index], uses: &extents::Uses) -> bool {
-    let names: Vec<Arc<str>> = indices.iter().map(|i| i.name.clone()).collect();
-    let mut shifted = uses
-        .shifted
-        .iter()
-        .filter_map(|s| Some((poly(&s.at, &names)?, s)));
-    shifted.any(|(at, shifted)| {
-        let last = indices
-            .iter()
-            .enumerate()
-            .try_fold(at.clone(), |at, (nth, index)| {
-                let own = if nth == id.at() {
-                    extent
-                } else {
-                    &index.extent
-                };
-                at.try_substitute(&|s| (*s == *index.name).then(|| own - &Dim::from(1)))
-            });
-        at.symbols().contains(&names[id.at()])
-            && last.is_some_and(|last| &last + &Dim::from(1) == shifted.extent)
-    })
 }
 
 const NO_RECURRENCE: &str = "recurrences of symbolic length are outside the language";

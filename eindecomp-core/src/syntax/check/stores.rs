@@ -78,12 +78,15 @@ impl BodyCx<'_> {
             .map(|name| LeftIndex::Index(IndexDecl { name, extent: None }))
             .collect();
         let span = Span::new(target.span.start, subs.last()?.span.end);
+        let before = self.errors.len();
         let (mut cx, left) = StmtCx::new(self, &left)?;
         let positions: Vec<ast::Sub> = subs.iter().cloned().map(ast::Sub::Expr).collect();
         let made = cx.access(target, &positions, None, span);
         let dtype = made.as_ref().map(|m| m.dtype);
         cx.uses.target = cx.accesses.get(&span).cloned();
-        let value = cx.stored(root, value, dtype);
+        let stored = cx.stored(root, value, dtype);
+        cx.axis_left_out(before, target, &positions, value);
+        let value = stored;
         let StmtCx {
             indices,
             mut uses,
@@ -98,26 +101,17 @@ impl BodyCx<'_> {
         let indices = extents::solve(self, indices, &uses, &BTreeMap::new());
         let (indices, mut value, mut made) = (indices?, value?, made?);
         self.index_extents(&indices, &ranges)?;
-        let inside = ranges::prove_store(self, &indices, &left, &mut made, &accesses);
+        let at = self.axes(&places(&made, subs)?, &indices, target, span);
+        // What writes an element twice has no range to speak of.
+        let inside = match at {
+            Some(_) => ranges::prove_store(self, &indices, &left, &mut made, &accesses),
+            None => None,
+        };
         ranges::prove(self, &indices, &left, &mut value, &accesses, None)?;
-        inside?;
+        let at = at.filter(|_| inside.is_some())?;
         let ExprKind::Read(read) = made.kind else {
             return None;
         };
-        let axes = read.place.ty.tensor()?.axes.clone();
-        let values = read.subs.into_iter().map(|sub| match sub {
-            Sub::Expr(e) => Some(e),
-            Sub::Merged(..) | Sub::Mixed(_) => None,
-        });
-        let positions: Option<Vec<Position>> = values
-            .zip(subs)
-            .zip(axes)
-            .map(|((value, ast), extent)| {
-                let value = value?;
-                Some(Position { ast, value, extent })
-            })
-            .collect();
-        let at = self.axes(&positions?, &indices, target, span)?;
         let axes = indices.iter().take(left.len());
         let ty = TensorType {
             dtype: dtype?,
@@ -367,6 +361,24 @@ impl StmtCx<'_, '_> {
         self.report(diag.fix(cast(value, dtype)));
         None
     }
+}
+
+/// The positions of a store, which was checked as a read.
+fn places<'p>(made: &Expr, subs: &'p [ast::Expr]) -> Option<Vec<Position<'p>>> {
+    let ExprKind::Read(read) = &made.kind else {
+        return None;
+    };
+    let axes = &read.place.ty.tensor()?.axes;
+    let each = read.subs.iter().zip(subs).zip(axes);
+    each.map(|((sub, ast), extent)| match sub {
+        Sub::Expr(value) => Some(Position {
+            ast,
+            value: value.clone(),
+            extent: extent.clone(),
+        }),
+        Sub::Merged(..) | Sub::Mixed(_) => None,
+    })
+    .collect()
 }
 
 /// The refusal of a store to where data says.

@@ -307,7 +307,16 @@ pub(super) fn resolve(
                     are(args.len())
                 );
                 let diag = Diag::new(Code::Arity, ty.span, text);
-                errors.push(diag.secondary(place, "declared here"));
+                let diag = diag.secondary(place, "declared here");
+                let dims = local.map(|s| s.generics.iter().map(|g| g.name().as_str()));
+                let dims: Vec<&str> = dims.into_iter().flatten().collect();
+                let shown = format!("{path}<{}>", dims.join(", "));
+                let known = dims.iter().all(|dim| scope.named(dim).is_some());
+                errors.push(match local {
+                    Some(_) if known => diag.fix(Fix::replace(ty.span, shown, "write {}")),
+                    Some(_) => diag.help(format!("it is `{shown}`, with an extent for each")),
+                    None => diag,
+                });
                 return None;
             }
             let args = args.into_iter().collect::<Option<Vec<_>>>()?;

@@ -86,6 +86,10 @@ impl Parser {
             .is_some_and(|name| self.lets.contains(&name.name))
         {
             let text = format!("`{target}` is no state, so nothing can be stored into it");
+            if self.loops > 0 {
+                let diag = Diag::new(Code::StoreTarget, target.span, text);
+                return Err(Box::new(diag.help(carried(target))));
+            }
             let help = format!(
                 "make a new tensor of that name: `let {} {shown}`",
                 &old[..old.len() - 2]
@@ -120,12 +124,17 @@ impl Parser {
         let diag = Diag::new(Code::Syntax, place, text);
         diag.help(match self.loops {
             0 => format!("`let {name}2[…] = {name}[…] + …;` defines a new tensor"),
-            _ => format!(
-                "a loop carries the result of a block: make what a round does a `fn`, and call it, \
-                 `{name} = step({name});`"
-            ),
+            _ => carried(name),
         })
     }
+}
+
+/// What to do where a round of a loop changes a tensor.
+fn carried(name: impl std::fmt::Display) -> String {
+    format!(
+        "a loop carries the result of a block: make what a round does a `fn`, and call it, \
+         `{name} = step({name});`"
+    )
 }
 
 /// The free names of a value that are no indices of the left side.

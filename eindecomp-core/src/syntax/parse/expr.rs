@@ -360,6 +360,11 @@ impl Parser {
         if let Some(agg) = place.as_ident().filter(|name| is_only_agg(name.as_str())) {
             return Err(self.called_agg(agg, agg.span)?);
         }
+        if let Some(name) = place.as_ident().filter(|_| self.is_given_a_list()) {
+            let text = format!("there is no function `{name}`, nor are there lists");
+            let diag = Diag::new(Code::UnknownFunction, name.span, text);
+            return Err(Box::new(diag.help(names::instead(name.as_str()))));
+        }
         self.at += 1;
         let args = self.arguments()?;
         Ok(ExprKind::Call {
@@ -548,7 +553,11 @@ impl Parser {
                 }
             });
         }
-        Ok(Sub::Expr(self.expr()?))
+        let position = self.expr()?;
+        if self.is_word("in") {
+            return Err(self.ranged_access(&position)?);
+        }
+        Ok(Sub::Expr(position))
     }
 
     /// The span of the tuple that makes up the whole subscript here, if one does.
@@ -563,7 +572,9 @@ impl Parser {
                 Some(Tok::Close(Delim::Bracket | Delim::Paren))
             );
         let mut inside = self.at + 1;
-        while inside < close && !self.is_at(inside, ",") {
+        // Between two names a comma is missing.
+        let next = |at: usize| self.is_name_at(at) && self.is_name_at(at + 1);
+        while inside < close && !self.is_at(inside, ",") && !next(inside) {
             inside = self.buffer.after_tree(inside);
         }
         (whole && inside < close).then(|| self.span().join(self.buffer.span(close)))

@@ -1,14 +1,15 @@
 //! Loops, also as other languages write them.
 
 use super::{Parse, Parser};
-use crate::syntax::ast::{Dim, DimKind, ForRange, Stmt, StmtKind};
+use crate::syntax::ast::{Dim, DimKind, ForRange, Ident, Stmt, StmtKind};
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::token::{Delim, Tok};
+use crate::syntax::token::{Delim, Span, Tok};
 
 impl Parser {
     /// `for l in ls { … }`
     pub(super) fn for_stmt(&mut self) -> Parse<StmtKind> {
         self.expect_word("for")?;
+        let head = self.span();
         let vars = match self.is_open(Delim::Paren) {
             true => {
                 self.at += 1;
@@ -18,7 +19,9 @@ impl Parser {
             }
             false => vec![self.binding("a loop variable")?],
         };
+        let head = self.since(head);
         self.expect_word("in")?;
+        self.not_enumerated(&vars, head)?;
         let bounds = self.foreign_range()?;
         let over = self.at + 1;
         let range = if let Some((low, high)) = bounds {
@@ -122,6 +125,38 @@ impl Parser {
         self.diags
             .push(diag.fix(Fix::replace(span, format!("{low}..{high}"), "write {}")));
         Ok(Some((low, high)))
+    }
+
+    /// Refuses `for (i, l) in enumerate(ls)` and `for (i, l) in ls.iter().enumerate()`.
+    fn not_enumerated(&self, vars: &[Ident], head: Span) -> Parse<()> {
+        let mut end = self.at;
+        while end < self.end && self.peek_at(end) != Some(&Tok::Open(Delim::Brace)) {
+            end = self.buffer.after_tree(end);
+        }
+        let is = |at: usize, name: &str| matches!(self.peek_at(at), Some(Tok::Ident(word)) if **word == *name);
+        let Some(at) = (self.at..end).find(|&at| is(at, "enumerate")) else {
+            return Ok(());
+        };
+        let text = "a loop over an array gives no number beside its elements";
+        let diag = Diag::new(Code::Syntax, self.buffer.span(at), text);
+        let array = match at == self.at {
+            true => at + 2,
+            false => self.at,
+        };
+        let body = end..self.buffer.partner(end).max(end);
+        let names = (vars, self.peek_at(array));
+        let ([number, element], Some(Tok::Ident(array))) = names else {
+            return Err(Box::new(diag));
+        };
+        if number.as_str() != "_" && body.into_iter().any(|at| is(at, number.as_str())) {
+            let help = "what differs from element to element is a field of them; a loop over numbers is \
+                        `for i in 0..N`";
+            return Err(Box::new(diag.help(help)));
+        }
+        let help = format!("write `for {element} in {array}`");
+        let over = self.span().join(self.buffer.span(end - 1));
+        let fix = Fix::replace(over, array.to_string(), &help).and(head, element.as_str());
+        Err(Box::new(diag.fix(fix)))
     }
 
     /// `ls.iter()`, behind the array, reported.

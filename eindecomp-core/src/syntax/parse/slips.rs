@@ -428,6 +428,55 @@ impl Parser {
         self.buffer.set_delim(self.at, Delim::Paren);
     }
 
+    /// Is an argument of the call here a list, `f(x, [B, S])`?
+    pub(super) fn is_given_a_list(&self) -> bool {
+        let close = self.buffer.partner(self.at);
+        let mut at = self.at + 1;
+        while at < close {
+            let first = self.is_at(at - 1, ",") || at == self.at + 1;
+            if first && self.peek_at(at) == Some(&Tok::Open(Delim::Bracket)) {
+                return true;
+            }
+            at = self.buffer.after_tree(at);
+        }
+        false
+    }
+
+    /// The error about `x[(h in H, e)]`, at the `in`.
+    pub(super) fn ranged_access(&mut self, position: &Expr) -> Parse<Box<Diag>> {
+        let start = self.span();
+        self.at += 1;
+        let extent = self.dim()?;
+        let range = Span::new(position.span.end, extent.span.end);
+        let text = "an index has its range where it is declared, not in an access";
+        let diag = Diag::new(Code::Syntax, start.join(extent.span), text);
+        let name = position.to_string();
+        Ok(Box::new(match self.declaration(&name) {
+            Some(place) => {
+                let help = format!("write `{name} in {extent}` there");
+                diag.fix(Fix::after(place, format!(" in {extent}"), &help).and(range, ""))
+            }
+            None => diag.fix(Fix::replace(range, "", "leave it out")),
+        }))
+    }
+
+    /// Where the statement declares an index without a range: the first of its name, on the left or in
+    /// a reduction.
+    pub(super) fn declaration(&self, index: &str) -> Option<Span> {
+        let is = |at: usize| matches!(self.peek_at(at), Some(Tok::Ident(word)) if **word == *index);
+        let mut before = (0..self.at).filter(|&at| self.buffer.span(at).start >= self.stmt.start);
+        let first = before.find(|&at| is(at))?;
+        let opens = matches!(
+            self.peek_at(first.checked_sub(1)?),
+            Some(Tok::Open(_) | Tok::Punct(","))
+        );
+        let ends = matches!(
+            self.peek_at(first + 1),
+            Some(Tok::Close(_) | Tok::Punct(","))
+        );
+        (opens && ends).then(|| self.buffer.span(first))
+    }
+
     /// Takes a `+` in front of a value, which is reported.
     pub(super) fn plus(&mut self) {
         self.slip(

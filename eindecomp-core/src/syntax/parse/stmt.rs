@@ -384,6 +384,11 @@ impl Parser {
     pub(super) fn rest_index(&mut self) -> Parse<Ident> {
         let dots = self.buffer.span(self.at - 1);
         self.third_dot();
+        if !self.is_name_at(self.at) {
+            let diag = self.unexpected_diag("an index after `..`");
+            let help = "any number of axes has a name, `..l`, over a `dim ..L`";
+            return Err(Box::new(diag.help(help)));
+        }
         let index = self.ident("an index after `..`")?;
         Ok(Ident {
             span: dots.join(index.span),
@@ -429,7 +434,16 @@ impl Parser {
             fields,
         };
         self.open(Delim::Bracket)?;
-        let subs = self.list1(Delim::Bracket, "an index expression", Self::expr)?;
+        let subs = self.list1(Delim::Bracket, "an index expression", |p| {
+            if p.is("..") {
+                let text = "a store names each axis of its state";
+                let diag = Diag::new(Code::Syntax, p.span(), text);
+                let help =
+                    "declare the state with axes of their own, `f32[B, C]`, not with a `..L`";
+                return Err(Box::new(diag.help(help)));
+            }
+            p.expr()
+        })?;
         let value = match self.compound(self.at) {
             Some(op) => self.store_compound(&target, &subs, op)?,
             None => {

@@ -64,6 +64,15 @@ impl Parser {
         if self.is_word("const") && self.is_name_at(self.at + 1) {
             return self.const_generic();
         }
+        let begins = matches!(self.peek_at(self.at - 1), Some(Tok::Punct("<" | ",")));
+        if self.is("..") && self.is_name_at(self.at + 1) && begins {
+            let dots = self.span();
+            self.at += 1;
+            let name = self.ident("a dim")?;
+            let fix = Fix::before(dots, "dim ", "write {}");
+            self.slip(dots.join(name.span), "a dim is declared by `dim`", fix);
+            return Ok(Generic::Rest(name));
+        }
         let name = self.ident("`dim` or a dtype variable")?;
         if !self.is(":") {
             return Ok(self.bare_generic(name));

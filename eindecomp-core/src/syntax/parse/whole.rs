@@ -110,6 +110,9 @@ impl Parser {
             (self.at == close && self.is_at(close + 1, ";")).then_some((low, high))
         });
         self.at = begin;
+        if let Some(fix) = self.part(begin, close) {
+            return Some(diag.fix(fix));
+        }
         let Some(((low, high), left)) = bounds.zip(self.left.as_ref()) else {
             return Some(diag.help(help));
         };
@@ -131,6 +134,46 @@ impl Parser {
             Some(_) => Fix::before(Span::new(end - 1, end - 1), format!(" in {extent}"), &help),
         };
         Some(diag.fix(range.and(whole, read)))
+    }
+
+    /// `x[b, :D]` and `x[b, 2:D]` between `open` and `close`, by an index of the left side, which has one
+    /// for each axis: `x[b, 0 + d]`.
+    fn part(&mut self, open: usize, close: usize) -> Option<Fix> {
+        let names = self.left.as_ref()?.indices.clone()?;
+        let (mut at, mut axis, mut from) = (open + 1, 0, open + 1);
+        let mut found = None;
+        while at <= close {
+            if at == close || self.is_at(at, ",") {
+                let colon = (from..at).find(|&at| self.is_at(at, ":") || self.is_at(at, ".."));
+                if let Some(colon) = colon {
+                    found = found.is_none().then_some((axis, from, colon, at));
+                    found?;
+                }
+                (axis, from) = (axis + 1, at + 1);
+            }
+            at = self.buffer.after_tree(at);
+        }
+        let (nth, from, colon, end) = found.filter(|_| axis == names.len() && axis > 1)?;
+        let index = names.get(nth)?;
+        let place = self.declaration(index)?;
+        let begin = std::mem::replace(&mut self.at, from);
+        let low = match from == colon {
+            true => None,
+            false => self.dim().ok().filter(|_| self.at == colon).map(Some)?,
+        };
+        self.at = colon + 1;
+        let high = self.dim().ok().filter(|_| self.at == end);
+        self.at = begin;
+        let (low, high) = (low.map_or("0".to_owned(), |low| low.to_string()), high?);
+        let extent = match &*low {
+            "0" => high.to_string(),
+            low => format!("{high} - {low}"),
+        };
+        let whole = self.buffer.span(from).join(self.buffer.span(end - 1));
+        let text = format!("{low} + {index}");
+        let help = format!("write `{text}`, and `{index} in {extent}` on the left");
+        let fix = Fix::replace(whole, text, &help);
+        Some(fix.and(Span::new(place.end, place.end), format!(" in {extent}")))
     }
 
     /// What `x @ w` is in full, where the indices of both are known and nothing else is computed.

@@ -1,0 +1,269 @@
+//! Accesses with too many or too few indices.
+
+use super::access::bare_name;
+use super::expr::StmtCx;
+use super::prove::Equality;
+use super::tree::listed;
+use super::unbound::name_at;
+use super::walk::sub_name;
+use crate::ein::Dim;
+use crate::syntax::ast;
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::count;
+use crate::syntax::token::Span;
+
+impl StmtCx<'_, '_> {
+    /// The error about an access with too many or too few indices.
+    pub(super) fn wrong_rank(
+        &self,
+        place: &ast::Place,
+        axes: &[Dim],
+        subs: &[ast::Sub],
+        span: Span,
+    ) -> Diag {
+        let text = format!(
+            "`{place}` has {} [{}], but {} given",
+            count(axes.len(), "axis", "axes"),
+            listed(axes),
+            count(subs.len(), "index is", "indices are"),
+        );
+        let diag = Diag::new(Code::RankMismatch, span, text);
+        let names: Vec<String> = subs.iter().map(|s| s.to_string()).collect();
+        let like = |axis: &Dim, name: &str| axis.to_string().to_lowercase() == name;
+        if axes.is_empty() {
+            let help = "a tensor without axes is read by its name: {}";
+            return diag.fix(Fix::replace(span, place.to_string(), help));
+        }
+        if let Some(fix) = flattened(place, subs, axes.len()) {
+            return diag.fix(fix);
+        }
+        if let Some(fix) = self.unmerged(place, axes, subs) {
+            return diag.fix(fix);
+        }
+        if let Some(help) = of_any_rank(place, &names, axes).filter(|_| self.cx.is_ranked()) {
+            return diag.help(help);
+        }
+        if subs.len() + 1 == axes.len() {
+            // The axis to leave out so that most indices stand on an axis that they run over
+            // elsewhere, or of their own name.
+            let elsewhere: Vec<Option<Dim>> = names.iter().map(|n| self.runs_over(n)).collect();
+            let score = |gap: usize| {
+                let kept = axes.iter().enumerate().filter(|(at, _)| *at != gap);
+                let pairs = kept.map(|(_, axis)| axis).zip(names.iter().zip(&elsewhere));
+                let fits = |(axis, (name, other)): &(&Dim, (&String, &Option<Dim>))| match other {
+                    Some(other) => other == *axis,
+                    None => like(axis, name),
+                };
+                pairs.filter(fits).count()
+            };
+            let gaps = (0..axes.len()).rev();
+            let gap = gaps.max_by_key(|gap| score(*gap)).unwrap_or(0);
+            return self.missing(diag, place, &axes[gap], subs, gap);
+        }
+        if subs.len() < axes.len() {
+            return diag.help(format!("give an index for each axis of [{}]", listed(axes)));
+        }
+        // The indices that are called like the axes, in order.
+        let mut rest = names.iter();
+        let kept: Option<Vec<&String>> = axes
+            .iter()
+            .map(|axis| rest.find(|name| like(axis, name)))
+            .collect();
+        match (kept, subs.first(), subs.last()) {
+            (Some(kept), Some(first), Some(last)) => {
+                let kept: Vec<&str> = kept.into_iter().map(|name| &**name).collect();
+                let kept = kept.join(", ");
+                let help = format!("did you mean `{place}[{kept}]`?");
+                diag.fix(Fix::replace(first.span().join(last.span()), kept, &help))
+            }
+            _ => diag.help(format!("leave out {} of them", subs.len() - axes.len())),
+        }
+    }
+
+    /// Of the errors since number `since`: the index of a store's value that nothing binds stands for the
+    /// axis that has no index, and is told with that.
+    pub(super) fn axis_left_out(
+        &mut self,
+        since: usize,
+        place: &ast::Place,
+        subs: &[ast::Sub],
+        value: &ast::Expr,
+    ) {
+        let Some(state) = self
+            .cx
+            .type_of(place)
+            .filter(|t| t.axes.len() == subs.len() + 1)
+        else {
+            return;
+        };
+        let errors = &self.cx.errors[since..];
+        let unbound = errors.iter().filter(|e| e.code == Code::UnboundIndex);
+        let mut names: Vec<&str> = unbound
+            .filter_map(|e| name_at(value, e.primary))
+            .map(ast::Ident::as_str)
+            .collect();
+        names.dedup();
+        let [name] = names[..] else { return };
+        let extent = self.runs_over(name);
+        let like = |axis: &&Dim| axis.to_string().to_lowercase() == name;
+        let axes = || state.axes.iter();
+        let gap = axes()
+            .position(|axis| Some(axis) == extent.as_ref())
+            .or_else(|| axes().position(|axis| like(&axis)));
+        let Some(gap) = gap else { return };
+        let mut shown: Vec<String> = subs.iter().map(ast::Sub::to_string).collect();
+        shown.insert(gap, name.to_owned());
+        let shown = shown.join(", ");
+        let help = format!("axis `{}` is missing: `{place}[{shown}]`", state.axes[gap]);
+        let fix = match (subs.get(gap), subs.last()) {
+            (Some(next), _) => Fix::before(next.span(), format!("{name}, "), &help),
+            (None, Some(last)) => Fix::after(last.span(), format!(", {name}"), &help),
+            (None, None) => return,
+        };
+        let mut errors = self.cx.errors.split_off(since);
+        errors.retain(|e| e.code != Code::UnboundIndex);
+        for error in errors.iter_mut().filter(|e| e.code == Code::RankMismatch) {
+            (error.fixes, error.help) = (vec![fix.clone()], None);
+        }
+        self.cx.errors.extend(errors);
+    }
+
+    /// `w[d, (h, e)]` for `w[d, h, e]`: neighbours whose extents multiply to that of the axis where
+    /// they stand.
+    fn unmerged(&self, place: &ast::Place, axes: &[Dim], subs: &[ast::Sub]) -> Option<Fix> {
+        let more = subs
+            .len()
+            .checked_sub(axes.len())
+            .filter(|more| *more > 0)?;
+        let extent = |sub: &ast::Sub| {
+            let name = sub_name(sub)?;
+            let named = || self.cx.dims.named(&name.to_uppercase());
+            let index = self.visible_index(name)?;
+            let ranged = self.indices[index.at()].extent.as_ref();
+            let ranged = ranged.map(|(extent, _)| extent.clone());
+            self.runs_over(name).or(ranged).or_else(named)
+        };
+        let extents: Vec<Option<Dim>> = subs.iter().map(extent).collect();
+        let equal = |a: &Dim, b: &Dim| matches!(self.cx.facts.equality(a, b), Equality::Equal);
+        let at = (0..axes.len()).find(|&at| {
+            let members: Option<Vec<&Dim>> =
+                extents[at..=at + more].iter().map(Option::as_ref).collect();
+            let product = members.and_then(|members| Dim::try_product(members));
+            product.is_some_and(|product| equal(&product, &axes[at]))
+        })?;
+        let names: Vec<String> = subs.iter().map(ast::Sub::to_string).collect();
+        let mut shown = names.clone();
+        shown.splice(
+            at..=at + more,
+            [format!("({})", names[at..=at + more].join(", "))],
+        );
+        let help = format!("did you mean `{place}[{}]`?", shown.join(", "));
+        let span = subs[at].span().join(subs[at + more].span());
+        let fix = Fix::wrap(span, "(", ")", "", &help);
+        // All but one of the members have an extent by other means.
+        let open = (at..=at + more).filter(|&nth| {
+            let name = &names[nth];
+            let index = self
+                .visible_index(name)
+                .map(|index| &self.indices[index.at()]);
+            self.runs_over(name).is_none() && index.is_some_and(|decl| decl.extent.is_none())
+        });
+        let open: Vec<usize> = open.collect();
+        let ranged = open.split_last().map_or(&[][..], |(_, before)| before);
+        Some(ranged.iter().fold(fix, |mut fix, &nth| {
+            if let (Some(index), Some(extent)) = (self.visible_index(&names[nth]), &extents[nth]) {
+                fix.help += &format!(" Then `{} in {extent}`", names[nth]);
+                let end = self.indices[index.at()].span.end;
+                fix.edits
+                    .push((Span::new(end, end), format!(" in {extent}")));
+            }
+            fix
+        }))
+    }
+
+    /// The extent of the axes that an index alone reads in the statement, if it is one.
+    fn runs_over(&self, index: &str) -> Option<Dim> {
+        let found = self.axes_of(self.cx.value()?, index);
+        let first = found.first()?.clone();
+        found.iter().all(|axis| *axis == first).then_some(first)
+    }
+
+    /// Axis number `gap` of an access has no index.
+    fn missing(
+        &self,
+        diag: Diag,
+        place: &ast::Place,
+        axis: &Dim,
+        subs: &[ast::Sub],
+        gap: usize,
+    ) -> Diag {
+        let found = self.index_like(axis);
+        let used = |name: &String| {
+            let mut names = Vec::new();
+            let exprs = subs.iter().flat_map(ast::Sub::exprs);
+            exprs.for_each(|e| super::walk::named(e, name, &mut names));
+            !names.is_empty()
+        };
+        let found = found.filter(|name| !used(name));
+        let name = match (&found, axis.as_symbol()) {
+            (Some(name), _) => name.clone(),
+            (None, Some(symbol)) => symbol.to_lowercase(),
+            (None, None) => "i".to_owned(),
+        };
+        let mut shown: Vec<String> = subs.iter().map(|s| s.to_string()).collect();
+        shown.insert(gap, name.clone());
+        let help = format!("axis `{axis}` is missing: `{place}[{}]`", shown.join(", "));
+        let bare = subs.iter().all(|sub| match sub {
+            ast::Sub::Expr(e) => bare_name(e).is_some(),
+            _ => true,
+        });
+        if found.is_none() || !bare {
+            return diag.help(format!("{help}, with `{name}` on the left or reduced"));
+        }
+        diag.fixes(match (subs.get(gap), subs.last()) {
+            (Some(next), _) => Some(Fix::before(next.span(), format!("{name}, "), &help)),
+            (None, Some(last)) => Some(Fix::after(last.span(), format!(", {name}"), &help)),
+            (None, None) => None,
+        })
+    }
+}
+
+/// The members of merged axes as axes of their own, if there are so many.
+fn flattened(place: &ast::Place, subs: &[ast::Sub], rank: usize) -> Option<Fix> {
+    let members = |sub: &ast::Sub| match sub {
+        ast::Sub::Merged(parts, _) => parts.len(),
+        _ => 1,
+    };
+    let text = |sub: &ast::Sub| match sub {
+        ast::Sub::Merged(parts, _) => listed(parts),
+        other => other.to_string(),
+    };
+    if subs.iter().map(members).sum::<usize>() != rank {
+        return None;
+    }
+    let shown: Vec<String> = subs.iter().map(text).collect();
+    let help = format!("did you mean `{place}[{}]`?", shown.join(", "));
+    let merged = subs
+        .iter()
+        .filter(|sub| matches!(sub, ast::Sub::Merged(..)));
+    let edits: Vec<(Span, String)> = merged.map(|sub| (sub.span(), text(sub))).collect();
+    (!edits.is_empty()).then_some(Fix { help, edits })
+}
+
+/// `..l` in place of an `l` that stands for all axes of a `..L`, of which an instance has some.
+fn of_any_rank(place: &ast::Place, names: &[String], axes: &[Dim]) -> Option<String> {
+    let of = |name: &str| {
+        let first = format!("{name}0");
+        axes.iter()
+            .any(|axis| axis.to_string().to_lowercase() == first)
+    };
+    let name = names.iter().find(|name| of(name))?;
+    let shown = names.iter().map(|other| match other == name {
+        true => format!("..{name}"),
+        false => other.clone(),
+    });
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "any number of axes is `..{name}`, here and where it is bound: `{place}[{shown}]`"
+    ))
+}
