@@ -148,7 +148,7 @@ impl StmtCx<'_, '_> {
         let at = (0..axes.len()).find(|&at| {
             let members: Option<Vec<&Dim>> =
                 extents[at..=at + more].iter().map(Option::as_ref).collect();
-            let product = members.and_then(|members| Dim::try_product(members));
+            let product = members.and_then(Dim::try_product);
             product.is_some_and(|product| equal(&product, &axes[at]))
         })?;
         let names: Vec<String> = subs.iter().map(ast::Sub::to_string).collect();
