@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 
 use eindecomp_core::graph::EinGraph;
-use eindecomp_core::plan::cache::PLANNER;
+use eindecomp_core::plan::cache::version;
 
 use crate::model::block_path;
 use crate::{Error, Model, ModelGraph};
@@ -56,7 +56,7 @@ fn tell(name: &str, graph: &EinGraph) -> Result<(), Error> {
     };
     let text = graph.to_string();
     let lines = text.lines().count();
-    let record = format!("block {PLANNER} {lines} {name}\n{}\n", text.trim_end());
+    let record = format!("block {} {lines} {name}\n{}\n", version(), text.trim_end());
     let file = OpenOptions::new().append(true).create(true).open(&path);
     let written = file.and_then(|mut file| file.write_all(record.as_bytes()));
     written.map_err(|e| Error::Source(format!("{}: {e}", path.display())))
@@ -73,8 +73,6 @@ pub(crate) mod told {
     pub struct Block {
         /// Its path.
         pub name: String,
-        /// Planner of the `eindecomp` that the crate uses.
-        pub planner: String,
         /// With symbolic dims.
         pub graph: EinGraph,
     }
@@ -83,32 +81,73 @@ pub(crate) mod told {
     /// path that differ, by what `#[host]` parameters are, stay.
     ///
     /// # Errors
-    /// What is no record.
+    /// What is no record, or that of a crate with another version of this one.
     pub fn read(text: &str) -> Result<Vec<Block>, String> {
+        let ours = version();
         let mut blocks: Vec<Block> = Vec::new();
         let mut lines = text.lines();
         while let Some(head) = lines.next() {
             let words: Vec<&str> = head.splitn(4, ' ').collect();
-            let (name, planner, count) = match words[..] {
-                ["block", planner, count, name] => (name, planner, count.parse::<usize>().ok()),
-                _ => ("", "", None),
+            let record = match words[..] {
+                ["block", theirs, count, name] => count.parse().ok().map(|n| (theirs, n, name)),
+                _ => None,
             };
-            let Some(count) = count else {
+            let Some((theirs, count, name)) = record else {
                 return Err(format!(
-                    "`{head}` is no block: does the crate use another version of eindecomp?"
+                    "`{head}` is no block: its eindecomp is another version"
                 ));
             };
+            if theirs != ours {
+                return Err(format!(
+                    "its eindecomp has {theirs}, this command {ours}: use one version of both"
+                ));
+            }
             let graph: Vec<&str> = lines.by_ref().take(count).collect();
             let graph = EinGraph::parse(&graph.join("\n"));
             let graph = graph.map_err(|e| format!("{name}: {e}"))?;
             if blocks.iter().all(|b| b.name != name || b.graph != graph) {
                 blocks.push(Block {
                     name: name.into(),
-                    planner: planner.into(),
                     graph,
                 });
             }
         }
         Ok(blocks)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn blocks_are_read_once_and_of_this_version_only() {
+            let graph = |dtype: &str| {
+                format!("eingraph {{\n  %0 \"x\" = input {dtype}[N]\n  output \"y\" = %0\n}}\n")
+            };
+            let block =
+                |name: &str, dtype| format!("block {} 4 {name}\n{}", version(), graph(dtype));
+            let all = [
+                block("a::f", "f32"),
+                block("a::f<f32, i64>", "f32"),
+                // told by the library and by a binary
+                block("a::f", "f32"),
+                block("a::f", "f64"),
+            ];
+            let read = read(&all.concat()).unwrap();
+            let names: Vec<&str> = read.iter().map(|b| &b.name[..]).collect();
+            assert_eq!(names, ["a::f", "a::f<f32, i64>", "a::f"]);
+            let refused = |text: &str, says: &str| {
+                let error = super::read(text).unwrap_err();
+                assert!(error.contains(says), "{error}");
+            };
+            let other = block("a::f", "f32").replace("entries/", "entries/1");
+            refused(&other, "its eindecomp has planner/");
+            refused(
+                "block a::f planner/4 1\n",
+                "is no block: its eindecomp is another version",
+            );
+            refused("junk", "`junk` is no block");
+            refused(&block("a::f", "g32"), "a::f: line ");
+        }
     }
 }

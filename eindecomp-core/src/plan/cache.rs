@@ -24,5 +24,11 @@ pub use subject::Subject;
 /// Version of the planner: raised whenever it makes another plan of the same key. A test compares
 /// plans with stored ones.
 pub const PLANNER: &str = "planner/4";
+/// What two builds must have in common to share entries, `planner/4+entries/3`: [`PLANNER`] and the version of the
+/// format.
+pub fn version() -> String {
+    format!("{PLANNER}+entries/{}", entry::FORMAT)
+}
+
 /// Larger files are no entries.
 pub const MAX_BYTES: u64 = 64 << 20;
