@@ -67,8 +67,8 @@ macro_rules! ein {
 }
 
 /// The plans in a folder, as part of the binary: `include_plans!("plans")`, beside the crate's
-/// `Cargo.toml`. A file that is changed or removed is noticed by the next build; one that is added
-/// is once any other one is changed or the crate is built anew.
+/// `Cargo.toml`. A plan that is changed or removed, or added by a session or `cargo eindecomp`, is noticed by the next
+/// build; the first plans of a folder are once the crate is built anew.
 #[macro_export]
 macro_rules! include_plans {
     ($folder:literal) => {

@@ -13,18 +13,19 @@ pub(crate) fn include(input: TokenStream) -> TokenStream {
         return TokenStream::new();
     };
     let span = folder.span();
-    let entries = name(folder).and_then(|folder| {
+    let entries = name(folder).and_then(|name| {
         let root = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-        let folder = root.unwrap_or_default().join(folder);
-        entries(&folder).map_err(|e| {
+        let folder = root.unwrap_or_default().join(&name);
+        let entries = entries(&folder).map_err(|e| {
             let folder = folder.display();
             format!(
                 "plans cannot be included: folder {folder}: {e}; make it, and record plans into it: \
                  EINDECOMP_MODE=record EINDECOMP_CACHE={folder}"
             )
-        })
+        })?;
+        Ok((name, entries))
     });
-    let entries = match entries {
+    let (name, entries) = match entries {
         Ok(entries) => entries,
         Err(message) => return error(&message, span),
     };
@@ -32,7 +33,7 @@ pub(crate) fn include(input: TokenStream) -> TokenStream {
         let (hash, path) = (Literal::string(hash), Literal::string(path));
         quote!((#hash, #krate::__private::core::include_bytes!(#path)))
     });
-    quote!(#krate::EmbeddedPlans::new(&[#(#files),*]))
+    quote!(#krate::EmbeddedPlans::new(#name, &[#(#files),*]))
 }
 
 /// The text of a plain string literal, which may come in an invisible group.
@@ -69,4 +70,28 @@ fn entries(folder: &Path) -> io::Result<Vec<(String, String)>> {
 fn error(message: &str, span: Span) -> TokenStream {
     let message = Literal::string(message);
     quote_spanned!(span=> ::core::compile_error!(#message))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plans_are_included_under_the_name_that_the_crate_has() {
+        let included = |input: TokenStream| include(input).to_string();
+        assert_eq!(
+            included(quote!(ed "src")),
+            r#"ed :: EmbeddedPlans :: new ("src" , & [])"#
+        );
+        let missing = included(quote!(ed "no/such"));
+        for part in [
+            "compile_error",
+            "no/such: No such file",
+            "make it, and record plans into it",
+        ] {
+            assert!(missing.contains(part), "{missing}");
+        }
+        let escaped = included(quote!(ed "a\\b"));
+        assert!(escaped.contains("a string without escapes"), "{escaped}");
+    }
 }

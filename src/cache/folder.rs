@@ -107,6 +107,7 @@ fn try_store(folder: &Path, hash: &str, text: &[u8], now: SystemTime) -> io::Res
         .map_or(0, |d| d.as_nanos());
     let (process, count) = (std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
     remove_stale(folder, now);
+    let added = !entry(folder, hash).exists();
     let temporary = folder.join(format!(".{hash}.{process}.{nanos}.{count}.tmp"));
     let written = OpenOptions::new()
         .write(true)
@@ -121,11 +122,28 @@ fn try_store(folder: &Path, hash: &str, text: &[u8], now: SystemTime) -> io::Res
         let _ = fs::remove_file(&temporary);
     }
     written?;
+    if added {
+        touch_another(folder, hash, now);
+    }
     // the rename itself survives a crash once the folder is synced, where folders can be
     if let Ok(folder) = File::open(folder) {
         let _ = folder.sync_all();
     }
     Ok(())
+}
+
+/// Makes another entry as new as one that was added: a build with `include_plans!` looks at the files that it had, and is
+/// made again if one of them is newer.
+fn touch_another(folder: &Path, hash: &str, now: SystemTime) {
+    let added = entry(folder, hash);
+    let other = entries(folder)
+        .ok()
+        .into_iter()
+        .flatten()
+        .find(|path| *path != added);
+    let file = other.and_then(|path| OpenOptions::new().write(true).open(path).ok());
+    // a folder that only holds plans for now is none the worse without
+    let _ = file.map(|file| file.set_modified(now));
 }
 
 /// Removes temporaries that nobody will rename any more.

@@ -322,10 +322,7 @@ impl LookUp<'_> {
             let hash = path.file_stem()?.to_str()?.into();
             Some((hash, folder::bytes(&path).ok()??))
         });
-        let mut looked_in = Vec::new();
-        if !embedded.is_empty() {
-            looked_in.push("the plans that the binary carries".into());
-        }
+        let mut looked_in: Vec<String> = embedded.place().into_iter().collect();
         looked_in.extend(folder.iter().map(|f| match f.exists() {
             true => f.display().to_string(),
             false => format!("{}, which is not there", f.display()),

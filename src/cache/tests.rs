@@ -218,6 +218,36 @@ fn only_old_temporaries_are_removed() {
     assert!(kept.iter().all(|path| path.exists()));
 }
 
+/// A build that carries some plans of a folder is told by the time of one of them that another was added.
+#[test]
+fn an_added_entry_makes_another_one_new() {
+    let folder = tempdir().unwrap();
+    get(&auto(folder.path()));
+    let (first, text) = (path(folder.path()), fs::read(path(folder.path())).unwrap());
+    let before = SystemTime::now() - Duration::from_secs(1000);
+    let old = File::options().write(true).open(&first).unwrap();
+    let newer = || fs::metadata(&first).unwrap().modified().unwrap() > before;
+    old.set_modified(before).unwrap();
+    try_get(&auto(folder.path()), 2).unwrap();
+    assert!(newer());
+    assert_eq!(fs::read(&first).unwrap(), text);
+    // one that takes its own place is new by itself
+    old.set_modified(before).unwrap();
+    let other = folder::entries(folder.path())
+        .unwrap()
+        .into_iter()
+        .find(|f| *f != first);
+    let hash = other
+        .unwrap()
+        .file_stem()
+        .unwrap()
+        .to_str()
+        .unwrap()
+        .to_string();
+    folder::store(folder.path(), &hash, b"again").unwrap();
+    assert!(!newer());
+}
+
 #[test]
 fn a_wrong_clock_loses_nothing() {
     let folder = tempdir().unwrap();
@@ -451,14 +481,14 @@ fn embedded_plans_come_first() {
     let text: &[u8] = fs::read(&file).unwrap().leak();
     let carried = |text: &'static [u8], mode, folder: Option<&Path>| PlanCache {
         mode,
-        embedded: EmbeddedPlans::new(vec![(hash, text)].leak()),
+        embedded: EmbeddedPlans::new("plans", vec![(hash, text)].leak()),
         folder: folder.map(PathBuf::from),
     };
     let frozen = carried(text, CacheMode::Frozen, None);
     assert_eq!(get(&frozen), (plan.clone(), PlanOrigin::Embedded));
     let miss = refused(&frozen, 8);
     assert!(
-        miss.contains("in the plans that the binary carries; the nearest entry"),
+        miss.contains("in the plans that the binary carries (folder `plans`, 1 when it was built); the nearest entry"),
         "{miss}"
     );
     // one that is damaged gives way to the folder

@@ -94,16 +94,37 @@ fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
 
 /// A line for people, beside the output. Where nobody reads it, the exit code still tells.
 fn note(line: fmt::Arguments) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", plain(&line.to_string()));
 }
 
 /// Prints a line. A reader that has gone (`| head`) has seen what it wanted: the command goes on, and its exit
 /// code stays true.
 fn print(line: fmt::Arguments) -> Result<(), Failure> {
-    match writeln!(io::stdout(), "{line}") {
+    match writeln!(io::stdout(), "{}", plain(&line.to_string())) {
         Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
             Err(format!("standard output: {e}").into())
         }
         _ => Ok(()),
+    }
+}
+
+/// The text without what terminals obey: entries and graphs are files of whoever wrote them.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_control() && c != '\n' && c != '\t' {
+            true => plain.extend(c.escape_default()),
+            false => plain.push(c),
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_files_say_moves_no_cursor() {
+        assert_eq!(super::plain("a\tb\nµ"), "a\tb\nµ");
+        assert_eq!(super::plain("\u{1b}[2J\r\u{9b}"), "\\u{1b}[2J\\r\\u{9b}");
     }
 }

@@ -151,7 +151,7 @@ fn frozen_programs_run_no_planner() {
         .to_string()
         .leak();
     let text: &[u8] = std::fs::read(&file).unwrap().leak();
-    let plans = EmbeddedPlans::new(vec![(hash, text)].leak());
+    let plans = EmbeddedPlans::new("plans", vec![(hash, text)].leak());
     let none = folder.path().join("none");
     let frozen = builder(&none).plans(plans).cache_mode(CacheMode::Frozen);
     let (frozen, seen) = run(frozen);
@@ -177,7 +177,7 @@ fn a_folder_of_plans_is_carried_in_the_binary() {
         .unwrap_err()
         .to_string();
     assert!(
-        miss.contains("in the plans that the binary carries or /"),
+        miss.contains("in the plans that the binary carries (folder `tests/data/plans`, 1 when it was built) or /"),
         "{miss}"
     );
     assert_eq!(origin(session()).unwrap(), PlanOrigin::Planned);
