@@ -11,7 +11,7 @@ use super::extents::{Decl, Uses};
 use super::ranges::Accesses;
 use super::tree::{Expr, ExprKind, IndexId, ParamRole, Place, Read, Type};
 use super::unbound::mend;
-use crate::ein::{DType, Value};
+use crate::ein::{Agg, DType, Value};
 use crate::syntax::ast::{self, Ident, LeftIndex, Lit};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::{constant, count, rust_number};
@@ -203,8 +203,10 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                         let fewer = (names.len() > made.len())
                             .then(|| self.cx.as_many(pat, made.len()))
                             .flatten();
+                        let selects = selected(text);
                         self.report(match fewer {
                             Some(fix) => diag.fix(fix),
+                            None if selects.is_some() => diag.help(selects.unwrap_or_default()),
                             None => diag.help(format!(
                                 "write {found} on the left, `_` for what is not needed"
                             )),
@@ -216,7 +218,11 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         };
         self.mend_unbound(before, value);
         self.mend_compared(before, value);
-        let stored = made?.into_iter().zip(dtypes);
+        let made = made?;
+        if let ([e], [Some(dtype)]) = (&made[..], dtypes) {
+            self.wrapped(e, value, *dtype)?;
+        }
+        let stored = made.into_iter().zip(dtypes);
         let stored: Vec<Option<Expr>> = stored
             .map(|(e, dtype)| store(e, *dtype, value, &mut self.cx.errors))
             .collect();
@@ -501,4 +507,17 @@ impl<'c, 'a> StmtCx<'c, 'a> {
     pub(super) fn index_names(&self) -> Vec<Arc<str>> {
         self.indices.iter().map(|d| d.name.clone()).collect()
     }
+}
+
+/// What to write where `argmax` or `argmin` is taken to give the value too.
+fn selected(e: &ast::Expr) -> Option<String> {
+    let ast::ExprKind::Reduce(reduce) = &e.kind else {
+        return None;
+    };
+    let name = reduce.agg.to_string();
+    let agg = Agg::from_name(&name).filter(|agg| agg.row().selects)?;
+    let value = name.trim_start_matches("arg");
+    Some(format!(
+        "`{agg}` gives the place alone; a `{value}` in a statement of its own gives the value"
+    ))
 }

@@ -15,8 +15,8 @@ use super::prove::Equality;
 use super::ranges::{index_facts, poly};
 use super::slips::rounded;
 use super::transposed::turn;
-use super::tree::{Clause, Expr, Index, IndexId, Origin};
-use crate::ein::{DType, Dim};
+use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Origin};
+use crate::ein::{DType, Dim, ScalarFn};
 use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
@@ -197,7 +197,22 @@ pub(super) fn solve(
                     let ranged = || range_of(cx, &decls, &known, index, uses, wanted);
                     // A position of a store takes no `in`.
                     let stored = uses.target.is_some() && !decl.reduced;
+                    let sized = || {
+                        let size = decl.name.to_uppercase();
+                        let modulus = |e: &&Expr| {
+                            let ExprKind::Call(ScalarFn::REM | ScalarFn::DIV, args) = &e.kind
+                            else {
+                                return false;
+                            };
+                            matches!(args[1].kind, ExprKind::Index(id) if id == index)
+                        };
+                        let mut places = uses.shifted.iter().flat_map(|s| s.at.nodes());
+                        places.find(modulus)?;
+                        cx.dims.named(&size)?;
+                        Some(Fix::replace(decl.span, size, "did you mean {}?"))
+                    };
                     match shouted.or_else(ranged).filter(|_| !stored) {
+                        _ if stored && sized().is_some() => diag = diag.fixes(sized()),
                         Some(fix) => diag = diag.fixes(left_out).fix(fix),
                         None if stored => {
                             let help =
@@ -248,6 +263,12 @@ fn range_of(
     results: &BTreeMap<IndexId, Dim>,
 ) -> Option<Fix> {
     let (decl, wanted) = (&decls[index.at()], results.get(&index));
+    let declared = |(nth, extent): (usize, &Option<Dim>)| {
+        let other = IndexId(nth as u16);
+        let result = || results.get(&other).filter(|_| other != index).cloned();
+        extent.clone().or_else(result)
+    };
+    let known: Vec<Option<Dim>> = known.iter().enumerate().map(declared).collect();
     let names: Vec<Arc<str>> = decls.iter().map(|d| d.name.clone()).collect();
     let mine: Vec<(Dim, &Shifted)> = uses
         .shifted
@@ -260,7 +281,7 @@ fn range_of(
     // `i + c` with the largest `c` stays below the axis.
     let fitting = |(at, shifted): &(Dim, &Shifted)| {
         let mut largest = at - &step;
-        for (name, extent) in names.iter().zip(known) {
+        for (name, extent) in names.iter().zip(&known) {
             if !largest.symbols().contains(name) {
                 continue;
             }
@@ -272,7 +293,7 @@ fn range_of(
     };
     let facts_with = |extent: &Dim| {
         let mut facts = cx.facts.clone();
-        for (name, of) in names.iter().zip(known) {
+        for (name, of) in names.iter().zip(&known) {
             let of = of.as_ref();
             let of = of.or_else(|| (*name == decl.name).then_some(extent));
             if let Some(of) = of {
@@ -305,6 +326,13 @@ fn range_of(
         .or_else(|| cx.dims.named(&decl.name.to_uppercase()))
         .or_else(|| mine.iter().find_map(fitting))?;
     let facts = facts_with(&extent);
+    let settled = |at: &Dim| {
+        let symbols = at.symbols();
+        let open = |(name, of): (&Arc<str>, &Option<Dim>)| {
+            of.is_none() && *name != decl.name && symbols.contains(name)
+        };
+        !names.iter().zip(&known).any(open)
+    };
     let mut fix = range(&decl.name, decl.span, &extent.to_string());
     for (at, shifted) in mine {
         let text = &shifted.access.subs[shifted.axis];
@@ -315,7 +343,7 @@ fn range_of(
         } else if let Some(turned) = turned(cx, uses, shifted, &extent, results) {
             fix.help = format!("{}, and {}", fix.help, turned.help);
             fix.edits.extend(turned.edits);
-        } else if !shifted.guarded && !inside.is_empty() {
+        } else if !shifted.guarded && !inside.is_empty() && settled(&at) {
             let pad = pad(cx, &shifted.access, &inside).into_iter().next()?;
             fix.help = format!("{}, and {}", fix.help, pad.help);
             fix.edits.extend(pad.edits);

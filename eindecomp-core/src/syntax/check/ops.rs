@@ -39,6 +39,12 @@ impl StmtCx<'_, '_> {
             self.mask(function, &args, texts, span);
             return None;
         }
+        let common = args.iter().map(|arg| arg.dtype).find(|d| *d != DType::U8);
+        if let Some(common) = common.filter(|_| args.iter().any(|arg| arg.dtype == DType::U8)) {
+            for (arg, text) in args.iter().zip(texts) {
+                self.wrapped(arg, text, common)?;
+            }
+        }
         let dtypes: Vec<DType> = args.iter().map(|a| a.dtype).collect();
         let Some(dtype) = function.result_dtype(&dtypes) else {
             if function.row().rule == DTypeRule::Float

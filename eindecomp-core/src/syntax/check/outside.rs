@@ -190,7 +190,7 @@ impl Walk<'_, '_> {
         let fixes = kinds
             .into_iter()
             .filter_map(|(kind, fix)| Some((kind, fix?)));
-        let fixes = fixes
+        let fixes: Vec<(Kind, Fix)> = fixes
             .chain(pads.into_iter().map(|fix| (Kind::Pad, fix)))
             .collect();
         let diag = match shorten {
@@ -202,7 +202,13 @@ impl Walk<'_, '_> {
             None if !whole => diag.help("read it under an `if` that keeps the member in range"),
             None => match interior {
                 Some(help) => diag.help(help),
-                None => diag,
+                None => match at.as_ref().and_then(|at| self.undeclared(at)) {
+                    Some((id, wanted)) if fixes.is_empty() => diag.help(format!(
+                        "give it the range of the result: `{} in {wanted}`",
+                        self.indices[id.at()].name
+                    )),
+                    _ => diag,
+                },
             },
         };
         self.outside.push(Outside {

@@ -166,8 +166,12 @@ impl Walk<'_, '_> {
                 let (mut yes, mut no) = (guarded.clone(), guarded.clone());
                 self.assume(&mut yes, cond);
                 assume(&mut no, cond, false, &self.names);
+                let before = self.outside.len();
                 self.expr(a, plain, &yes);
                 self.expr(b, plain, &no);
+                if self.outside.len() > before {
+                    self.turned_branches((span, before), (a, b), (&yes, &no));
+                }
             }
             ExprKind::Reduce(reduce) => {
                 let (mut plain, mut guarded) = (plain.clone(), guarded.clone());
@@ -376,7 +380,7 @@ impl Walk<'_, '_> {
         Some(extents.map(|e| e.unwrap_or_else(|| rest.clone())).collect())
     }
 
-    fn inside(&self, e: &Expr, extent: &Dim, facts: &Facts) -> bool {
+    pub(super) fn inside(&self, e: &Expr, extent: &Dim, facts: &Facts) -> bool {
         self.at_least_0(e, facts) && self.below(e, extent, facts)
     }
 
@@ -441,7 +445,7 @@ fn is_own(e: &Expr, axis: &Dim, indices: &[Index]) -> bool {
 }
 
 /// Does a tensor or host value decide it? Then the kernel checks the range.
-fn data_dependent(e: &Expr) -> bool {
+pub(super) fn data_dependent(e: &Expr) -> bool {
     let reduces = |e: &&Expr| matches!(e.kind, ExprKind::Reduce(_));
     e.has_data() || e.nodes().iter().any(reduces)
 }

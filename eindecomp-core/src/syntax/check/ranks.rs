@@ -54,7 +54,9 @@ impl StmtCx<'_, '_> {
                     Some(other) => other == *axis,
                     None => like(axis, name),
                 };
-                pairs.filter(fits).count()
+                let open = self.index_like(&axes[gap]);
+                let open = open.is_some_and(|own| !names.contains(&own));
+                (pairs.filter(fits).count(), open)
             };
             let gaps = (0..axes.len()).rev();
             let gap = gaps.max_by_key(|gap| score(*gap)).unwrap_or(0);

@@ -1,13 +1,15 @@
 //! Positions that leave their axis by a slip in their arithmetic: `i + 1 % N` for `(i + 1) % N`, and
-//! two indices in each other's place, or the stride of another axis.
+//! two indices or branches in each other's place, or the stride of another axis.
 
 use std::sync::Arc;
 
 use super::prove::Facts;
-use super::ranges::{Walk, poly};
+use super::ranges::{Walk, data_dependent, index_facts, poly};
+use super::together::{Kind, Outside};
 use super::tree::{Expr, ExprKind, IndexId, Read, Sub};
+use super::walk::path_to;
 use crate::ein::{Dim, ScalarFn};
-use crate::syntax::ast::CmpOp;
+use crate::syntax::ast::{self, CmpOp};
 use crate::syntax::diag::Fix;
 use crate::syntax::token::Span;
 
@@ -132,6 +134,70 @@ impl Walk<'_, '_> {
         let help = format!("did you mean `{place}[{}]`?", shown.join(", "));
         let fix = Fix::replace(places[number].0.span, subs[other].clone(), &help);
         Some(fix.and(places[other].0.span, subs[number].clone()))
+    }
+
+    /// The branches of the `if` at `span` in each other's place, if all of their reads then are inside:
+    /// told with the reads out of range since number `before`.
+    pub(super) fn turned_branches(
+        &mut self,
+        (span, before): (Span, usize),
+        (then, otherwise): (&Expr, &Expr),
+        (yes, no): (&Facts, &Facts),
+    ) {
+        let mut path = Vec::new();
+        let found = self.cx.value();
+        let found = found.is_some_and(|value| path_to(value, span, &mut path));
+        let Some(ast::ExprKind::If {
+            cond,
+            then: first,
+            otherwise: Some(second),
+        }) = path.last().filter(|_| found).map(|e| &e.kind)
+        else {
+            return;
+        };
+        let nested = matches!(second.kind, ast::ExprKind::If { .. });
+        if nested || !self.reads_inside(then, no) || !self.reads_inside(otherwise, yes) {
+            return;
+        }
+        let help = format!("did you mean `if {cond} {{ {second} }} else {{ {first} }}`?");
+        let fix = Fix::replace(first.span, second.to_string(), &help);
+        let fix = fix.and(second.span, first.to_string());
+        // One tensor's reads are mended together.
+        let first = &self.outside[before];
+        let one = |o: &Outside| o.access.place == first.access.place && !o.fixes.is_empty();
+        if !self.outside[before..].iter().all(one) {
+            self.outside.truncate(before + 1);
+            let outside = &mut self.outside[before];
+            outside.diag.help = None;
+            outside.fixes = vec![(Kind::Guard, fix)];
+        }
+    }
+
+    /// Does every read in an expression stay inside of its axes?
+    fn reads_inside(&self, e: &Expr, facts: &Facts) -> bool {
+        let mut facts = facts.clone();
+        if let ExprKind::Reduce(reduce) = &e.kind {
+            for id in &reduce.indices {
+                let index = &self.indices[id.at()];
+                index_facts(&mut facts, &index.name, &index.extent);
+            }
+        }
+        let here = match &e.kind {
+            ExprKind::Read(read) if read.otherwise.is_none() => {
+                let axes = read.place.ty.tensor().map_or(&[][..], |t| &t.axes);
+                let inside = |(sub, axis): (&Sub, &Dim)| match sub {
+                    Sub::Expr(e) => data_dependent(e) || self.inside(e, axis, &facts),
+                    Sub::Merged(..) => true,
+                    Sub::Mixed(_) => false,
+                };
+                read.subs.iter().zip(axes).all(inside)
+            }
+            _ => true,
+        };
+        here && e
+            .children()
+            .into_iter()
+            .all(|e| self.reads_inside(e, &facts))
     }
 
     /// `i * W + j` for `i * H + j`, where `j` runs over `W`: the extent of the last index in place of

@@ -82,6 +82,16 @@ impl<'a> BodyCx<'a> {
             let state = self.vars[var.at()].role == Some(ParamRole::State);
             state.then_some((name, var))
         });
+        if let Some((name, state)) = hidden
+            && self.names_number(pat)
+        {
+            let diag = self.hides_state(name, state, (stmt.span, pat), None);
+            let bare = Span::new(stmt.span.start, pat.span.start);
+            let help = format!("to store into it write `{pat} = …`");
+            let fix = Fix::replace(bare, "", &help);
+            self.errors.push(Diag { help: None, ..diag }.fix(fix));
+            return None;
+        }
         let made = match &pat.indices {
             Some(left) => self.tensor_stmt(stmt, pat, left, ty, value),
             None => match &value.kind {
@@ -121,6 +131,21 @@ impl<'a> BodyCx<'a> {
             Some(_) => {}
         }
         made
+    }
+
+    /// Is an index on the left a number of a run, as a position of a store may be?
+    fn names_number(&self, pat: &Pattern) -> bool {
+        let number = |index: &LeftIndex| {
+            let LeftIndex::Index(decl) = index else {
+                return false;
+            };
+            let var = self
+                .lookup(decl.name.as_str())
+                .map(|var| &self.vars[var.at()]);
+            let ty = var.and_then(|var| var.ty.as_ref()?.tensor());
+            ty.is_some_and(|t| t.axes.is_empty() && t.dtype.is_int())
+        };
+        pat.indices.iter().flatten().any(number)
     }
 
     /// The error about a `let` of the name of a state: a store, if it gives all of it.

@@ -3,7 +3,7 @@
 use super::body::BodyCx;
 use super::expr::StmtCx;
 use super::tree::{Expr, ExprKind};
-use crate::ein::{DType, ScalarFn};
+use crate::ein::{Agg, DType, ScalarFn};
 use crate::syntax::ast::{self, Reduce, ReduceBody};
 use crate::syntax::diag::{Code, Diag, Fix};
 
@@ -44,11 +44,31 @@ impl StmtCx<'_, '_> {
     }
 }
 
+impl StmtCx<'_, '_> {
+    /// Reports arithmetic on bytes whose result is widened: it has wrapped by then.
+    pub(super) fn wrapped(&mut self, e: &Expr, text: &ast::Expr, wanted: DType) -> Option<()> {
+        if e.dtype != DType::U8 || wanted == DType::U8 || !leaves(e) {
+            return Some(());
+        }
+        let message = format!("this wraps in u8 before it is widened to {wanted}");
+        let diag = Diag::new(Code::Narrowing, text.span, message);
+        self.report(match widened(self.cx, text, wanted) {
+            Some(fix) => diag.fix(fix),
+            None => diag.help(format!("convert to {wanted} first")),
+        });
+        None
+    }
+}
+
 /// Is there integer arithmetic in a value that may leave its dtype?
 fn leaves(e: &Expr) -> bool {
     match &e.kind {
         ExprKind::Call(f, args) => LEAVE.contains(f) || args.iter().any(leaves),
         ExprKind::If(_, a, b) => leaves(a) || leaves(b),
+        ExprKind::Reduce(reduce) => {
+            let sums = reduce.agg == Agg::SUM || reduce.agg == Agg::PROD;
+            sums && e.dtype == reduce.body.dtype
+        }
         _ => false,
     }
 }

@@ -293,7 +293,11 @@ impl Parser {
         let starts = match self.peek() {
             Some(Tok::Ident(_)) => self.is_name_at(self.at),
             Some(Tok::Literal(_)) => true,
-            Some(Tok::Punct(punct)) => matches!(*punct, "#" | ".."),
+            // `a..b` is a range, not two axes.
+            Some(Tok::Punct(punct)) => {
+                let apart = self.buffer.span(self.at - 1).end < self.span().start;
+                *punct == "#" || *punct == ".." && apart
+            }
             _ => false,
         };
         if !starts {

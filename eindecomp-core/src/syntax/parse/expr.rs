@@ -486,6 +486,7 @@ impl Parser {
         }
         let subs = self.list(Delim::Bracket, Self::sub);
         let subs = subs.map_err(|diag| match self.peek() {
+            Some(Tok::Ident(word)) if **word == *"else" => Box::new(self.inner_else(&place, *diag)),
             Some(Tok::Punct(".")) => {
                 Box::new(diag.help("any number of leading axes is `..l`, under `dim ..L`"))
             }

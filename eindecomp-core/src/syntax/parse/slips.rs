@@ -4,8 +4,8 @@
 use super::{Parse, Parser};
 use crate::ein::{Agg, DType, ScalarFn};
 use crate::syntax::ast::{
-    BinaryOp, Clause, ClauseKind, Expr, ExprKind, Ident, IndexDecl, Lit, Path, ReduceBody, Sub,
-    UnaryOp,
+    BinaryOp, Clause, ClauseKind, Expr, ExprKind, Ident, IndexDecl, Lit, Path, Place, ReduceBody,
+    Sub, UnaryOp,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::literal;
@@ -426,6 +426,29 @@ impl Parser {
             fix,
         );
         self.buffer.set_delim(self.at, Delim::Paren);
+    }
+
+    /// The error about `x[i - 1 else 0.0]`, at the `else`.
+    pub(super) fn inner_else(&self, place: &Place, diag: Diag) -> Diag {
+        let help = "the value outside stands behind the brackets: `(x[i - 1] else 0.0)`";
+        let last = self.at + 1 + usize::from(self.is_at(self.at + 1, "-"));
+        let value: String = (self.at + 1..=last)
+            .filter_map(|at| self.peek_at(at))
+            .map(Tok::to_string)
+            .collect();
+        if self.peek_at(last + 1) != Some(&Tok::Close(Delim::Bracket)) {
+            return diag.help(help);
+        }
+        let before = self.buffer.span(self.at - 1).end;
+        let gone = Span::new(before, self.buffer.span(last).end);
+        let close = self.buffer.span(last + 1);
+        let fix = Fix::before(
+            place.span,
+            "(",
+            &format!("write `({place}[…] else {value})`"),
+        );
+        let fix = fix.and(gone, "");
+        diag.fix(fix.and(Span::new(close.end, close.end), format!(" else {value})")))
     }
 
     /// Is an argument of the call here a list, `f(x, [B, S])`?

@@ -442,7 +442,14 @@ impl Parser {
                     "declare the state with axes of their own, `f32[B, C]`, not with a `..L`";
                 return Err(Box::new(diag.help(help)));
             }
-            p.expr()
+            let low = p.expr()?;
+            if p.is("..") || p.is(":") {
+                let text = "a position of a store is that of one element";
+                let diag = Diag::new(Code::Syntax, p.span(), text);
+                let help = format!("say it for each: `{low} + s`, with `s` in the value");
+                return Err(Box::new(diag.help(help)));
+            }
+            Ok(low)
         })?;
         let value = match self.compound(self.at) {
             Some(op) => self.store_compound(&target, &subs, op)?,

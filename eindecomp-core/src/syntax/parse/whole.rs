@@ -165,9 +165,11 @@ impl Parser {
         let high = self.dim().ok().filter(|_| self.at == end);
         self.at = begin;
         let (low, high) = (low.map_or("0".to_owned(), |low| low.to_string()), high?);
-        let extent = match &*low {
-            "0" => high.to_string(),
-            low => format!("{high} - {low}"),
+        let high = high.to_string();
+        let extent = match (&*low, high.strip_prefix(&format!("{low} + "))) {
+            ("0", _) => high,
+            (_, Some(length)) => length.to_owned(),
+            _ => format!("{high} - {low}"),
         };
         let whole = self.buffer.span(from).join(self.buffer.span(end - 1));
         let text = format!("{low} + {index}");
