@@ -31,10 +31,15 @@ campaign() {
     local counts
     counts=$(awk '/^test result:/ { pass += $4; fail += $6 }
                   END { printf "%d tests passed, %d failed", pass, fail }' "$log")
-    printf '| %s | %s | %s | %s: %s | %d s on %d cores | %s |\n' \
+    local line
+    line=$(printf '| %s | %s | %s | %s: %s | %d s on %d cores | %s |' \
         "$(date -u +%F)" "$name" "$PROPTEST_CASES" "$passed" "$counts" \
-        $((SECONDS - start)) "$(nproc)" "$(git rev-parse --short HEAD)" >> "$results"
-    tail -n 1 "$results"
+        $((SECONDS - start)) "$(nproc)" "$(git rev-parse --short HEAD)")
+    # the last line of the first table
+    awk -v line="$line" '/^\|/ { table = 1 } table && !/^\|/ && !done { print line; done = 1 } { print }' \
+        "$results" > "$log"
+    cat "$log" > "$results"
+    echo "$line"
     [ "$passed" = passed ]
 }
 

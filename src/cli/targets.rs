@@ -121,7 +121,7 @@ pub fn of(args: &Project) -> Result<Targets, Failure> {
     let passes = passes.map_err(|e| Failure::Usage(e.to_string()))?;
     let blocks = package.blocks(args)?;
     let block = args.block.as_deref();
-    let all = expand_all(block, &passes, &wanted, &blocks)?;
+    let all = some(expand_all(block, &passes, &wanted, &blocks)?, block)?;
     let narrowed = !given.is_empty() || !args.cluster.is_empty();
     let filter = (narrowed || block.is_some()).then(|| {
         // what is wrong with the rest of the file is not asked about
@@ -169,6 +169,17 @@ fn wanted(
         }
     }
     Ok(wanted)
+}
+
+/// At least one target: nothing to do is a slip, not a success.
+fn some<T>(all: Vec<T>, block: Option<&str>) -> Result<Vec<T>, Failure> {
+    if all.is_empty() {
+        let of = block.map_or(String::new(), |block| format!(" of `{block}`"));
+        return Err(Failure::Usage(format!(
+            "eindecomp.toml asks for no plan{of}: give --dims, or add a [[plan]]"
+        )));
+    }
+    Ok(all)
 }
 
 /// The targets of all that is wanted, each once.
@@ -336,6 +347,13 @@ fn target(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_to_do_is_a_slip() {
+        let none = some::<Target>(Vec::new(), Some("step")).err();
+        let text = "eindecomp.toml asks for no plan of `step`: give --dims, or add a [[plan]]";
+        assert_eq!(none, Some(Failure::Usage(text.into())));
+    }
 
     #[test]
     fn a_block_is_named_by_its_end() {
