@@ -516,7 +516,12 @@ impl BodyCx<'_> {
             return diag;
         };
         let fields = structure.fields.iter().map(|f| f.name.as_str());
-        match nearest(field.as_str(), fields.clone()) {
+        // `weight` for `w`, where no other begins so.
+        let begins =
+            |name: &&str| field.as_str().starts_with(*name) || name.starts_with(field.as_str());
+        let mut short = fields.clone().filter(begins);
+        let short = short.next().filter(|_| short.next().is_none());
+        match nearest(field.as_str(), fields.clone()).or(short) {
             Some(meant) => diag.fix(Fix::replace(field.span, meant, "did you mean {}?")),
             None => diag.help(format!(
                 "its fields are `{}`",

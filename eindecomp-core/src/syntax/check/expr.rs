@@ -120,6 +120,15 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             Some(dim) => Some((self.cx.dims.dim(dim, &mut self.cx.errors)?, dim.span)),
         };
         let known = self.cx.dims.dims.contains(&name.name);
+        // A declared dim in lower case is reported.
+        let mut generics = self.cx.ast.generics.iter();
+        if known
+            && generics.any(|g| {
+                g.name().name == name.name && name.as_str().starts_with(char::is_lowercase)
+            })
+        {
+            return None;
+        }
         if known || name.as_str().starts_with(char::is_uppercase) {
             let diag = match known {
                 true => {

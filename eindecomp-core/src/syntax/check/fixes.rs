@@ -254,11 +254,12 @@ impl BodyCx<'_> {
             }
         };
         let mut shown = vec![format!("`let {name}[{indices}]`")];
-        shown.extend(
-            whole
-                .iter()
-                .map(|(name, ..)| format!("`{name}[{indices}]`")),
-        );
+        for (name, ..) in &whole {
+            let read = format!("`{name}[{indices}]`");
+            if !shown.contains(&read) {
+                shown.push(read);
+            }
+        }
         let fix = Fix::after(pattern.span, format!("[{indices}]"), "");
         Some(Fix {
             help: format!("write {}", shown.join(" and ")),

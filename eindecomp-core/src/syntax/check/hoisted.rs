@@ -166,6 +166,9 @@ impl BodyCx<'_> {
         });
         Some(match fix {
             Some(fix) => diag.fix(fix),
+            None if self.calls_block(inner) => diag.help(
+                "call each block by a `let` of its own, `let t = f(x);`, and compute with its elements, `t[i]`",
+            ),
             None => diag.help(format!("give it a name before: `let t[…] = {inner};`")),
         })
     }

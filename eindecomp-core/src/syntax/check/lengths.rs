@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::body::BodyCx;
-use super::extents::Uses;
+use super::extents::{Shifted, Uses};
 use super::fixes::range;
 use super::parts::off_by;
 use super::prove::{Equality, Facts};
@@ -224,6 +224,45 @@ impl Walk<'_, '_> {
 }
 
 impl BodyCx<'_> {
+    /// Notes, where a result has another's axes, the indices that stand in each other's place in each of
+    /// several accesses.
+    fn note_turned(
+        &mut self,
+        name: &Ident,
+        indices: &[Index],
+        uses: &Uses,
+        wanted: &BTreeMap<IndexId, Dim>,
+    ) {
+        let equal = |a: &Dim, b: &Dim| matches!(self.facts.equality(a, b), Equality::Equal);
+        let odd = |id: &IndexId| {
+            wanted
+                .get(id)
+                .filter(|w| !equal(&indices[id.at()].extent, w))
+        };
+        let (mut edits, mut shown, mut turned) = (Vec::new(), Vec::new(), 0);
+        for (nth, first) in uses.bare.iter().enumerate() {
+            let other = uses.bare[nth + 1..].iter().find(|second| {
+                let meant = odd(&first.index).zip(odd(&second.index));
+                Arc::ptr_eq(&first.access, &second.access)
+                    && meant
+                        .is_some_and(|(a, b)| equal(a, &second.extent) && equal(b, &first.extent))
+            });
+            let Some(second) = other else { continue };
+            let mut subs = first.access.subs.clone();
+            subs.swap(first.axis, second.axis);
+            edits.push((first.span, subs[first.axis].clone()));
+            edits.push((second.span, subs[second.axis].clone()));
+            shown.push(format!("`{}[{}]`", first.access.place, subs.join(", ")));
+            turned += 2;
+        }
+        let all = uses.bare.iter().filter(|u| odd(&u.index).is_some()).count();
+        let moved = |s: &Shifted| s.at.indices().iter().any(|(_, id)| odd(id).is_some());
+        if shown.len() > 1 && turned == all && !uses.shifted.iter().any(moved) {
+            let help = format!("did you mean {}?", shown.join(" and "));
+            self.ranged.insert(name.span, Fix { help, edits });
+        }
+    }
+
     /// Notes the range that an index needs to have the declared extent, if it is read under
     /// conditions alone, or the length of the parameter that alone gives it another one, if the positions
     /// with arithmetic then run to the end of their axis.
@@ -250,6 +289,9 @@ impl BodyCx<'_> {
                 }
             };
             self.ranged.extend(fix.map(|fix| (name.span, fix)));
+        }
+        if !self.ranged.contains_key(&name.span) {
+            self.note_turned(name, indices, all, wanted);
         }
     }
 

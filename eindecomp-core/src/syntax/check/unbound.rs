@@ -19,9 +19,16 @@ pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)]) -> Diag {
         let help = format!(
             "the reduction over `{name}` ends before this; put its whole body in parentheses"
         );
-        return match whole_body(value, reduce, held, span, name.span) {
-            Some(fix) => diag.fix(fix),
-            None => diag.help(help),
+        let unused = left.iter().filter(|(_, used)| !used);
+        let unused: Vec<&str> = unused.map(|(name, _)| *name).collect();
+        return match (
+            whole_body(value, reduce, held, span, name.span),
+            &unused[..],
+        ) {
+            (Some(fix), _) => diag.fix(fix),
+            // It stands beside the reduction, where another one is left.
+            (None, [only]) => diag.fix(Fix::replace(name.span, *only, "did you mean {}?")),
+            (None, _) => diag.help(help),
         };
     }
     let around: Vec<&Reduce> = path

@@ -22,6 +22,7 @@ impl Parser {
         let head = self.since(head);
         self.expect_word("in")?;
         self.not_enumerated(&vars, head)?;
+        self.not_zipped(&vars)?;
         let bounds = self.foreign_range()?;
         let over = self.at + 1;
         let range = if let Some((low, high)) = bounds {
@@ -157,6 +158,31 @@ impl Parser {
         let over = self.span().join(self.buffer.span(end - 1));
         let fix = Fix::replace(over, array.to_string(), &help).and(head, element.as_str());
         Err(Box::new(diag.fix(fix)))
+    }
+
+    /// Refuses `for (l, m) in ls.iter().zip(ms)`.
+    fn not_zipped(&self, vars: &[Ident]) -> Parse<()> {
+        let (mut end, mut zip) = (self.at, None);
+        while end < self.end && self.peek_at(end) != Some(&Tok::Open(Delim::Brace)) {
+            let word = matches!(self.peek_at(end), Some(Tok::Ident(word)) if **word == *"zip");
+            zip = zip.or((word && self.is_at(end - 1, ".")).then_some(end));
+            end = self.buffer.after_tree(end);
+        }
+        let Some(zip) = zip else { return Ok(()) };
+        let methods = ["zip", "iter", "iter_mut", "into_iter"];
+        let arrays = (self.at..end).filter_map(|at| match self.peek_at(at) {
+            Some(Tok::Ident(word)) if !methods.contains(&&**word) => Some(word.to_string()),
+            _ => None,
+        });
+        let arrays: Vec<String> = arrays.collect();
+        let text = "arrays side by side stand in parentheses";
+        let diag = Diag::new(Code::Syntax, self.buffer.span(zip), text);
+        let shown = format!("({})", arrays.join(", "));
+        let over = self.span().join(self.buffer.span(end - 1));
+        Err(Box::new(match arrays.len() == vars.len() {
+            true => diag.fix(Fix::replace(over, shown, "write {}")),
+            false => diag.help("`for (a, b) in (xs, ys) { … }`"),
+        }))
     }
 
     /// `ls.iter()`, behind the array, reported.
