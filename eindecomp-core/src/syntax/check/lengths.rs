@@ -239,6 +239,9 @@ impl BodyCx<'_> {
                 .get(id)
                 .filter(|w| !equal(&indices[id.at()].extent, w))
         };
+        if wanted.keys().all(|id| odd(id).is_none()) {
+            return;
+        }
         let (mut edits, mut shown, mut turned) = (Vec::new(), Vec::new(), 0);
         for (nth, first) in uses.bare.iter().enumerate() {
             let other = uses.bare[nth + 1..].iter().find(|second| {
