@@ -50,7 +50,7 @@ pub use handle::{CompositionError, CompositionErrors, Graph, Tensor};
 pub use job::{Devices, Job, JobError, Launched};
 pub use model::{Array, Dims, Empty, Model, ModelGraph, Pack, Tensors, Unpack};
 pub use ndarray;
-pub use profile::{Profile, StatementProfile};
+pub use profile::{DeviceMemory, Profile, StatementProfile};
 pub use program::{CompileReport, Compiled, Program};
 pub use session::{Session, SessionBuilder, SessionError};
 pub use weights::WeightsFile;

@@ -15,6 +15,8 @@ use eindecomp_runtime::transport::agree::Action;
 use eindecomp_runtime::{Executor, Tensor, Trace, Traffic};
 
 use crate::cache::PlanOrigin;
+#[cfg(doc)]
+use crate::machine;
 use crate::model::{Model, Pack, Tensors, Unpack};
 use crate::profile::Profile;
 use crate::session::{Shared, bind};
@@ -255,15 +257,21 @@ impl Program {
         Ok(())
     }
 
-    /// Runs once, and says where the time went. The run's results are dropped, its states are kept.
+    /// Runs once, and says where the time went. The run's results are dropped, its states are kept. Rates are
+    /// beside the machine's peak if [`machine::calibrate`] measured it and keeps it in the
+    /// folder of plans.
     ///
     /// # Errors
-    /// As [`Program::run`].
+    /// As [`Program::run`], and figures of this machine that are there and cannot be read.
     pub fn profile(&mut self, inputs: &BTreeMap<String, Tensor>) -> Result<Profile, Error> {
         let workers = self.shared.workers.count();
+        let measured = self.shared.measured()?.map(|machine| machine.rates);
         let executor = self.prepare(inputs)?;
         let (_, trace) = executor.run(inputs, true)?;
-        let profile = Profile::new(executor, &trace, workers);
+        let Binding {
+            executor, graph, ..
+        } = &self.bindings[0];
+        let profile = Profile::new(executor, graph, &trace, workers, measured.as_ref());
         self.trace = trace;
         Ok(profile)
     }

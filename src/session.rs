@@ -10,7 +10,7 @@ use std::time::Duration;
 use eindecomp_core::graph::{BoundGraph, EinGraph};
 use eindecomp_core::pass::{Passed, Pipeline, UnknownPass};
 use eindecomp_core::plan::cache::Subject;
-use eindecomp_core::plan::cluster::ClusterError;
+use eindecomp_core::plan::cluster::{Calibration, ClusterError};
 use eindecomp_core::plan::rebind::rebind;
 use eindecomp_core::plan::verify::verify;
 use eindecomp_core::plan::{Algorithm, Cluster, Objective, Plan, PlanOptions, Residency};
@@ -22,7 +22,7 @@ use crate::Error;
 use crate::bucket::{Buckets, Policy};
 use crate::cache::{CacheMode, EmbeddedPlans, Found, PlanCache, PlanOrigin, Task, UnknownMode};
 use crate::job::{Devices, Job, Kind};
-use crate::machine;
+use crate::machine::{self, MachineError};
 use crate::model::{Dims, Model, ModelGraph, block_path};
 use crate::planner::PLANNER;
 use crate::program::{Compiled, Program};
@@ -154,6 +154,12 @@ impl Shared {
         let (buckets, passes) = (&self.buckets, self.passes.names());
         let what = format!("{version} {settings:?} {buckets:?} {passes:?} {dims:?}\n{graph}");
         job.compiles(&what)
+    }
+
+    /// What was measured of this machine, if that is in the folder of plans.
+    pub(crate) fn measured(&self) -> Result<Option<Calibration>, MachineError> {
+        let folder = self.cache.folder.as_deref();
+        Ok(folder.map(machine::calibration).transpose()?.flatten())
     }
 
     /// The processes whose devices a program runs on.

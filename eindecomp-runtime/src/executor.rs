@@ -7,15 +7,16 @@
 
 mod exchange;
 mod lent;
+mod queue;
 mod schedule;
 mod state;
 mod workers;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use eindecomp_core::ein::{DType, Value};
@@ -28,10 +29,11 @@ use crate::error::RunError;
 use crate::storage::{MemoryMode, Storage, host_view, host_view_mut};
 use crate::tensor::Tensor;
 use crate::trace::{TaskSpan, Trace, Traffic};
-use crate::transport::{Counters, Message};
+use crate::transport::Counters;
 use crate::view::ViewMut;
 use exchange::Planned;
 pub use exchange::{Ranks, Results};
+use queue::{Queue, Ready};
 use schedule::{Part, Schedule, Step};
 pub use workers::Workers;
 
@@ -218,6 +220,16 @@ impl Executor {
         kernels.filter_map(|((id, n), k)| Some((id.0, (&*n.name, k.as_ref()?.describe()))))
     }
 
+    /// The box of its labels that a piece of a kernel of the run covers.
+    pub fn piece(&self, task: usize, piece: usize) -> Option<&Region> {
+        let step = (self.run.steps).partition_point(|s| (s.task.0 as usize) < task);
+        let kernel = matches!(
+            self.graph_tasks.tasks.get(task)?.kind,
+            TaskKind::Kernel { .. }
+        );
+        self.run.pieces.get(step)?.get(piece).filter(|_| kernel)
+    }
+
     fn output_specs(&self) -> impl Iterator<Item = (&Arc<str>, DType, &[usize])> {
         self.graph.outputs().iter().map(|o| {
             (
@@ -351,50 +363,8 @@ fn check(name: &Arc<str>, dtype: DType, shape: &[usize], given: &Tensor) -> Resu
     Ok(())
 }
 
-/// What the workers of a run take their work from; messages arrive in it.
-struct Queue {
-    ready: Mutex<Ready>,
-    changed: Condvar,
-}
-
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Ready> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Work that can start now, in task order.
-struct Ready {
-    heap: BinaryHeap<Reverse<(u32, u32)>>,
-    unfinished: usize,
-    /// By step.
-    arrived: HashMap<u32, Message>,
-    /// The first, and the step that it was found in.
-    error: Option<(u32, RunError)>,
-}
-
-impl Ready {
-    fn new(schedule: &Schedule) -> Ready {
-        let mut ready = Ready {
-            heap: BinaryHeap::new(),
-            unfinished: schedule.steps.len(),
-            arrived: HashMap::new(),
-            error: None,
-        };
-        for (n, &waits) in schedule.waits.iter().enumerate() {
-            if waits == 0 {
-                ready.push(schedule, n as u32);
-            }
-        }
-        ready
-    }
-
-    fn push(&mut self, schedule: &Schedule, step: u32) {
-        let pieces = schedule.starting_pieces(step as usize);
-        self.heap
-            .extend((0..pieces).map(|piece| Reverse((step, piece))));
-    }
-}
+/// The boxes that a store in place wrote; `None` of all other work.
+type Stored = Option<Vec<Region>>;
 
 /// One run in progress.
 struct Run<'a> {
@@ -428,16 +398,18 @@ impl Run<'_> {
             };
             drop(ready);
             let begin = self.spans.as_ref().map(|_| self.start.elapsed());
-            let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let mut outcome = catch_unwind(AssertUnwindSafe(|| {
                 self.step(step, piece as usize, scratch)
             }));
             let task = self.schedule.steps[step as usize].task.0 as usize;
-            self.record(task, piece as usize, worker, begin);
+            if let (Some(start), Ok(Ok(stored))) = (begin, &mut outcome) {
+                self.record(step, piece as usize, worker, start, stored.take());
+            }
             let finished = self.pieces[step as usize].fetch_sub(1, Ordering::AcqRel) == 1;
             ready = self.queue.lock();
             match outcome {
-                Ok(Ok(())) if finished => self.finish(&mut ready, step),
-                Ok(Ok(())) => {}
+                Ok(Ok(_)) if finished => self.finish(&mut ready, step),
+                Ok(Ok(_)) => {}
                 Ok(Err(error)) => self.fail(&mut ready, step, error),
                 Err(panic) => {
                     let text = panic.downcast_ref::<&str>().map(|s| s.to_string());
@@ -450,20 +422,28 @@ impl Run<'_> {
         }
     }
 
-    fn record(&self, task: usize, piece: usize, worker: usize, begin: Option<Duration>) {
-        if let (Some(spans), Some(start)) = (&self.spans, begin) {
-            let end = self.start.elapsed();
-            spans
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(TaskSpan {
-                    task,
-                    piece,
-                    worker,
-                    start,
-                    end,
-                });
-        }
+    fn record(&self, step: u32, piece: usize, worker: usize, start: Duration, stored: Stored) {
+        let Some(spans) = &self.spans else { return };
+        let end = self.start.elapsed();
+        let Step { task, part } = self.schedule.steps[step as usize];
+        let Task { device, kind, .. } = self.schedule.task(task);
+        let device = match (part, kind.reads()) {
+            (Part::Send(_), [src]) => self.executor.graph_tasks.buffer(*src).device,
+            _ => *device,
+        };
+        let span = TaskSpan {
+            task: task.0 as usize,
+            piece,
+            worker,
+            device,
+            stored,
+            start,
+            end,
+        };
+        spans
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(span);
     }
 
     fn finish(&self, ready: &mut Ready, step: u32) {
@@ -486,21 +466,21 @@ impl Run<'_> {
         self.queue.changed.notify_all();
     }
 
-    fn step(&self, step: u32, piece: usize, scratch: &mut Scratch) -> Result<(), RunError> {
+    fn step(&self, step: u32, piece: usize, scratch: &mut Scratch) -> Result<Stored, RunError> {
         let Step { task, part } = self.schedule.steps[step as usize];
         let _span = tracing::trace_span!("task", task = task.0, piece, ?part).entered();
         match part {
             Part::Whole => self.whole(step, task, piece, scratch),
             Part::Send(message) => {
                 self.send(task, message);
-                Ok(())
+                Ok(None)
             }
             Part::Receive(message) => {
                 match piece {
                     0 => self.post(step, task, message),
                     _ => self.take(step, task),
                 }
-                Ok(())
+                Ok(None)
             }
         }
     }
@@ -511,7 +491,7 @@ impl Run<'_> {
         task: TaskId,
         piece: usize,
         scratch: &mut Scratch,
-    ) -> Result<(), RunError> {
+    ) -> Result<Stored, RunError> {
         let Executor {
             graph,
             graph_tasks,
@@ -543,10 +523,10 @@ impl Run<'_> {
                 ..
             } => {
                 let Some(kernel) = &kernels[node.at()] else {
-                    return Ok(());
+                    return Ok(None);
                 };
                 let Some(tile) = self.schedule.pieces[step as usize].get(piece) else {
-                    return Ok(());
+                    return Ok(None);
                 };
                 let reads: Vec<_> = reads.iter().map(|&b| self.view(b)).collect();
                 let in_place = writes.first().copied();
@@ -561,10 +541,12 @@ impl Run<'_> {
                             source,
                         })
                 };
-                match self.executor.stored(*node, tile, &reads, in_place)? {
+                let stored = self.executor.stored(*node, tile, &reads, in_place)?;
+                match &stored {
                     None => run(tile)?,
                     Some(boxes) => boxes.iter().try_for_each(run)?,
                 }
+                return Ok(stored);
             }
             TaskKind::Keep { src, dst, region } => {
                 self.executor.storing.store(true, Ordering::Relaxed);
@@ -595,7 +577,7 @@ impl Run<'_> {
                 region,
             } => {
                 let Some(kernel) = &kernels[node.at()] else {
-                    return Ok(());
+                    return Ok(None);
                 };
                 let partials: Vec<_> = srcs.iter().map(|&b| self.view(b)).collect();
                 kernel
@@ -620,6 +602,6 @@ impl Run<'_> {
             }
             TaskKind::Free { buffer } => storage.poison(*buffer),
         }
-        Ok(())
+        Ok(None)
     }
 }

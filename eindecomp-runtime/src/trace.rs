@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use eindecomp_core::plan::layout::Region;
+
 /// Bytes from one device to another in one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Moved {
@@ -68,6 +70,10 @@ pub struct TaskSpan {
     pub piece: usize,
     /// The worker that ran it.
     pub worker: usize,
+    /// The device that it was work of: the task's own, but of a box that is sent to another process the sender.
+    pub device: u32,
+    /// Of a store in place: the boxes of its tile that it wrote.
+    pub stored: Option<Vec<Region>>,
     /// Start, from the start of the run.
     pub start: Duration,
     /// End, from the start of the run.

@@ -23,6 +23,7 @@ mod language;
 mod models;
 mod pins;
 mod plans;
+mod profile;
 mod programs;
 mod ranks;
 mod reaction_mapper;

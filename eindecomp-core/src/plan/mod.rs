@@ -1,7 +1,7 @@
 //! Plans: a partition vector and a placement per vertex, with their cost.
 //!
 //! Files: `layout` (boxes, tiles), `cluster`, `constraints` (what users ask), `room` (what they leave),
-//! `partition` (viable partition vectors), `cost/`
+//! `partition` (viable partition vectors), `work` (operations and bytes of a kernel call), `cost/`
 //! (cost models), `search/` (exact, linearized, exhaustive), `place` (placement), `verify`,
 //! `explain`, `strategy` (names in words), `compare` (named strategies beside a plan), `timed` (plans
 //! by time), `options`, `cache` (keys and entries). Without the feature `planner` plans are read,
@@ -40,6 +40,7 @@ pub mod testing;
 #[cfg(feature = "planner")]
 mod timed;
 pub mod verify;
+pub mod work;
 
 pub use cluster::{Cluster, Hierarchy};
 pub use constraints::Constraints;

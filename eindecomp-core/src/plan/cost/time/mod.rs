@@ -14,11 +14,10 @@
 //! several tuples per device steps are charged nothing, which bounds them too.
 //! [`Time::simulate`] runs the tasks of a plan over the same resources, with overlap.
 //!
-//! Files: `work` (operations and bytes of a tile), `links` (the busiest link), `simulate`.
+//! Files: `links` (the busiest link), `simulate`; operations and bytes of a tile are [`Work`]'s.
 
 mod links;
 mod simulate;
-mod work;
 
 use super::CostModel;
 use super::communication::{folded, lacking, needed};
@@ -27,10 +26,9 @@ use crate::plan::layout::Region;
 use crate::plan::partition::no_label;
 use crate::plan::room::Room;
 use crate::plan::verify::InvalidPlan;
+use crate::plan::work::Work;
 use crate::plan::{Cluster, Constraints, Hierarchy, NodePlan, PlanError, Residency};
 use crate::task::traffic::steps;
-
-use work::Work;
 
 /// The model over one cluster, for one graph.
 #[derive(Clone, Debug)]
@@ -115,7 +113,7 @@ impl Time {
         let extents = graph.label_extents(node).iter().zip(d);
         let largest = extents.map(|(&n, &parts)| (0, n.div_ceil(parts.max(1) as usize)));
         let rates = &self.machine.server.device.rates;
-        let work = Work::of(graph, node, &Region(largest.collect()), rates);
+        let work = Work::of(graph, node, &Region(largest.collect()));
         let tuples: u128 = d.iter().map(|&d| u128::from(d)).product();
         let device = &self.machine.server.device;
         let on_device = tuples.div_ceil(self.hierarchy.devices().into());
@@ -124,10 +122,10 @@ impl Time {
             Some(cores) => (u128::from(cores), on_server),
             None => (1, on_device),
         };
-        let compute = (work.attoseconds * tasks).div_ceil(workers * 1_000_000_000);
-        let own = nanoseconds(work.bytes * on_device, device.memory_bandwidth);
+        let compute = (work.attoseconds(rates) * tasks).div_ceil(workers * 1_000_000_000);
+        let own = nanoseconds(work.bytes() * on_device, device.memory_bandwidth);
         let bus = self.machine.server.memory_bus;
-        let shared = bus.map_or(0, |bus| nanoseconds(work.bytes * on_server, bus));
+        let shared = bus.map_or(0, |bus| nanoseconds(work.bytes() * on_server, bus));
         let overhead = tasks.div_ceil(workers) * u128::from(device.overhead);
         compute.max(own).max(shared) + overhead
     }

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
 use super::links::Resource;
-use super::work::Work;
 use super::{Time, nanoseconds};
 use crate::graph::BoundGraph;
+use crate::plan::work::Work;
 use crate::task::{Task, TaskGraph, TaskKind};
 
 /// What is busy while a task runs.
@@ -66,8 +66,8 @@ impl Time {
         match &task.kind {
             TaskKind::Kernel { node, tile, .. } => {
                 let rates = &self.machine.server.device.rates;
-                let work = Work::of(graph, *node, tile, rates);
-                self.computes(task.device, work)
+                let work = Work::of(graph, *node, tile);
+                self.computes(task.device, work.attoseconds(rates), work.bytes())
             }
             TaskKind::Aggregate {
                 srcs, dst, region, ..
@@ -97,24 +97,23 @@ impl Time {
     }
 
     fn moves_within(&self, device: u32, bytes: u128) -> Uses {
-        let attoseconds = 0;
-        self.computes(device, Work { attoseconds, bytes })
+        self.computes(device, 0, bytes)
     }
 
-    fn computes(&self, device: u32, work: Work) -> Uses {
+    fn computes(&self, device: u32, attoseconds: u128, bytes: u128) -> Uses {
         let server = &self.machine.server;
         let on = self.hierarchy.server(device);
         let (unit, workers) = match server.cores {
             Some(cores) => (on, u128::from(cores)),
             None => (device, 1),
         };
-        let busy = work.attoseconds.div_ceil(workers * 1_000_000_000);
-        let memory = nanoseconds(work.bytes, server.device.memory_bandwidth);
+        let busy = attoseconds.div_ceil(workers * 1_000_000_000);
+        let memory = nanoseconds(bytes, server.device.memory_bandwidth);
         let overhead = u128::from(server.device.overhead).div_ceil(workers);
         let mut uses = Uses::default();
         uses.add(Unit::Compute(unit), busy.max(memory) + overhead);
         if let Some(bus) = server.memory_bus {
-            uses.add(Unit::Link(Resource::Bus(on)), nanoseconds(work.bytes, bus));
+            uses.add(Unit::Link(Resource::Bus(on)), nanoseconds(bytes, bus));
         }
         uses
     }

@@ -146,7 +146,7 @@ fn work_is_counted_by_what_is_computed_where() {
     let ns = |graph: &BoundGraph, name: &str| {
         let (id, _) = graph.ids().find(|(_, n)| &*n.name == name).unwrap();
         let whole = Region::whole(graph.label_extents(id));
-        Work::of(graph, id, &whole, &rates).attoseconds / 1_000_000_000
+        Work::of(graph, id, &whole).attoseconds(&rates) / 1_000_000_000
     };
     let graph = transformer(1, [2, 64, 4, 16, 256]);
     let points: u128 = 2 * 64 * 64 * 64;
