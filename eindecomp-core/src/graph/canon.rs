@@ -11,7 +11,7 @@ use crate::quick::Table;
 impl BoundGraph {
     /// The dump with labels as numbers, and without names and the values of numbered literals:
     /// equal for graphs that differ in these alone. Pins are a part of the plan key of their own.
-    pub fn canonical(&self) -> &str {
+    pub fn canonical(&self) -> &Arc<str> {
         self.canon.text.get_or_init(|| {
             let mut text = String::with_capacity(100 * self.nodes().len());
             dump(self, &mut text, false).expect("writing to a string does not fail");
@@ -100,7 +100,7 @@ mod tests {
             .bind(&dims)
             .unwrap()
             .canonical()
-            .into()
+            .to_string()
     }
 
     const DUMP: &str = r#"eingraph {

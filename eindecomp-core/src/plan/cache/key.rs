@@ -1,6 +1,7 @@
 //! Everything that a plan depends on, its text and its hash.
 
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -17,7 +18,7 @@ use crate::plan::{Algorithm, Cluster, Constraints, Hierarchy, Objective, PlanOpt
 pub struct Key {
     /// The canonical graph, bound dims included; in files by lines.
     #[serde(with = "by_lines")]
-    pub graph: String,
+    pub graph: Arc<str>,
     /// The graph's pins: `%2 #0 in 4`, `%3 whole`, `%4 owner [2, 2]`.
     pub pins: Vec<String>,
     /// Where weights may live.
@@ -58,7 +59,7 @@ impl Key {
             }
         }
         Key {
-            graph: graph.canonical().into(),
+            graph: graph.canonical().clone(),
             pins,
             residency: options.residency,
             constraints: options.constraints,
@@ -78,7 +79,8 @@ impl Key {
 
     /// The key with its text and hash.
     pub fn written(self) -> WrittenKey {
-        let text = to_string(&self);
+        // indentation and quotes are a tenth of it
+        let text = to_string(&self, 4096 + self.graph.len() * 5 / 4);
         let hash = sha256([text.as_bytes()]);
         WrittenKey {
             key: self,
@@ -129,15 +131,18 @@ pub(super) fn sha256<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
 
 /// A text as a list of its lines.
 mod by_lines {
+    use std::sync::Arc;
+
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub fn serialize<S: Serializer>(text: &str, s: S) -> Result<S::Ok, S::Error> {
+    pub fn serialize<S: Serializer>(text: &Arc<str>, s: S) -> Result<S::Ok, S::Error> {
         s.collect_seq(text.lines())
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<String, D::Error> {
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Arc<str>, D::Error> {
         let lines = Vec::<String>::deserialize(d)?;
-        Ok(lines.into_iter().map(|line| line + "\n").collect())
+        let text: String = lines.into_iter().map(|line| line + "\n").collect();
+        Ok(text.into())
     }
 }
 

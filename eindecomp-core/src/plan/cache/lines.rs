@@ -4,9 +4,9 @@ use std::io;
 
 use serde::Serialize;
 
-/// The text of a value that stands in an object: the first two levels of it by lines.
-pub(super) fn to_string(value: &impl Serialize) -> String {
-    at_depth(value, 1, Vec::with_capacity(1 << 16))
+/// The text of a value that stands in an object: the first two levels of it by lines. It has about so many bytes.
+pub(super) fn to_string(value: &impl Serialize, bytes: usize) -> String {
+    at_depth(value, 1, Vec::with_capacity(bytes))
 }
 
 /// The text of a value on one line.
