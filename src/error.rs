@@ -108,6 +108,14 @@ pub enum Error {
     #[cfg(feature = "mpi")]
     #[error(transparent)]
     Mpi(#[from] eindecomp_runtime::transport::MpiError),
+    /// A timeline that cannot be written.
+    #[error("the timeline {} cannot be written: {source}", path.display())]
+    Timeline {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
     /// Figures of this machine that cannot be had.
     #[error("figures of this machine: {0}")]
     Machine(#[from] crate::machine::MachineError),

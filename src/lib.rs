@@ -28,6 +28,7 @@ mod seen;
 mod session;
 mod solve;
 mod source;
+mod timeline;
 mod weights;
 
 pub use bucket::Buckets;

@@ -1,7 +1,9 @@
-//! Where the time of a run went, by statement.
+//! Where the time of a run went, by statement, and what its kernels did.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use eindecomp_core::graph::BoundGraph;
@@ -9,6 +11,9 @@ use eindecomp_core::plan::cluster::{Rates, ShapeClass};
 use eindecomp_core::plan::work::Work;
 use eindecomp_core::task::{BufferRole, TaskGraph, TaskKind};
 use eindecomp_runtime::{Executor, TaskSpan, Trace};
+
+use crate::Error;
+use crate::timeline::Timeline;
 
 /// How many statements a printed profile shows; the others are one line.
 const SHOWN: usize = 5;
@@ -26,8 +31,9 @@ pub struct Profile {
     pub moving: Duration,
     /// Of all workers together, that they waited for each other.
     pub idle: Duration,
-    /// The devices of this process that hold something.
+    /// The devices of this process.
     pub memory: Vec<DeviceMemory>,
+    timeline: Timeline,
 }
 
 /// What one statement took.
@@ -104,7 +110,7 @@ struct Sums {
 impl Profile {
     pub(crate) fn new(
         executor: &Executor,
-        graph: &BoundGraph,
+        graph: &Arc<BoundGraph>,
         trace: &Trace,
         workers: usize,
         peak: Option<&Rates>,
@@ -153,8 +159,20 @@ impl Profile {
             statements,
             moving,
             idle: all.saturating_sub(busy + moving),
-            memory: memory(graph_tasks, trace),
+            memory: memory(executor, trace),
+            timeline: Timeline::new(executor, graph.clone(), trace, workers),
         }
+    }
+
+    /// Writes the run as a timeline, which <https://ui.perfetto.dev> opens (JSON, Chrome's trace events): a process
+    /// per device, a thread per worker, an event per piece of a task with its statement, tile, kernel and bytes, and
+    /// an arrow per move. Each rank of a job writes its own devices; arrows between ranks have the same number in both
+    /// files.
+    ///
+    /// # Errors
+    /// [`Error::Timeline`]: the file cannot be written.
+    pub fn write_timeline(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        self.timeline.write(path.as_ref())
     }
 }
 
@@ -195,21 +213,20 @@ fn counted(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }
 
-fn memory(tasks: &TaskGraph, trace: &Trace) -> Vec<DeviceMemory> {
+fn memory(executor: &Executor, trace: &Trace) -> Vec<DeviceMemory> {
+    let tasks = executor.tasks();
     let mut buffers = vec![0u64; tasks.devices as usize];
     for buffer in &tasks.buffers {
         buffers[buffer.device as usize] += buffer.bytes();
     }
-    let all = trace.peaks.iter().zip(&tasks.arenas).zip(buffers);
-    let all = all
-        .enumerate()
-        .map(|(device, ((&peak, &arena), buffers))| DeviceMemory {
-            device: device as u32,
-            peak,
-            arena,
-            buffers,
-        });
-    all.filter(|m| m.peak > 0).collect()
+    let here = (0..tasks.devices).filter(|&device| executor.has_device(device));
+    here.map(|device| DeviceMemory {
+        device,
+        peak: trace.peaks[device as usize],
+        arena: tasks.arenas[device as usize],
+        buffers: buffers[device as usize],
+    })
+    .collect()
 }
 
 /// A line of the table.

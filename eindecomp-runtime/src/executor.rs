@@ -210,8 +210,13 @@ impl Executor {
     }
 
     /// The task graph.
-    pub fn tasks(&self) -> &TaskGraph {
+    pub fn tasks(&self) -> &Arc<TaskGraph> {
         &self.graph_tasks
+    }
+
+    /// Is a device of this process?
+    pub fn has_device(&self, device: u32) -> bool {
+        self.ranks.owns(&self.graph_tasks, device)
     }
 
     /// What kernel each statement runs, for people: number of the node, name, kernel.
@@ -427,8 +432,10 @@ impl Run<'_> {
         let end = self.start.elapsed();
         let Step { task, part } = self.schedule.steps[step as usize];
         let Task { device, kind, .. } = self.schedule.task(task);
-        let device = match (part, kind.reads()) {
-            (Part::Send(_), [src]) => self.executor.graph_tasks.buffer(*src).device,
+        let tasks = &self.executor.graph_tasks;
+        let device = match (part, kind) {
+            (Part::Send(_), TaskKind::Move { src, .. }) => tasks.buffer(*src).device,
+            (Part::Receive(_), TaskKind::Gather { .. }) => self.executor.ranks.first(tasks),
             _ => *device,
         };
         let span = TaskSpan {

@@ -70,7 +70,8 @@ pub struct TaskSpan {
     pub piece: usize,
     /// The worker that ran it.
     pub worker: usize,
-    /// The device that it was work of: the task's own, but of a box that is sent to another process the sender.
+    /// The device of this process that it was work of: the task's own; of a box that is sent, the sender; of a result that
+    /// comes from another process, the first.
     pub device: u32,
     /// Of a store in place: the boxes of its tile that it wrote.
     pub stored: Option<Vec<Region>>,

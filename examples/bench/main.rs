@@ -14,7 +14,7 @@ use eindecomp::{Cluster, Session};
 use eindecomp_runtime::{Data, Tensor};
 use serde::Serialize;
 
-use cases::{CASES, Case};
+use cases::Case;
 use options::Options;
 
 /// A quick case is repeated for so long.
@@ -38,9 +38,6 @@ fn run() -> Result<(), Box<dyn Error>> {
         println!("{}", options::USAGE);
         return Ok(());
     }
-    let wanted = |c: &&Case| {
-        options.cases.is_empty() || options.cases.iter().any(|p| c.name.starts_with(p.as_str()))
-    };
     let mut session = Session::builder()
         .cluster(Cluster::cpus(options.devices))
         .workers(options.threads);
@@ -51,7 +48,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     if !options.json {
         println!("{}", Line::HEAD);
     }
-    for case in CASES.iter().filter(wanted) {
+    for case in options.chosen() {
         let line = time(case, &session, &options)?;
         match options.json {
             true => println!("{}", serde_json::to_string(&line)?),
@@ -107,8 +104,14 @@ fn time(case: &Case, session: &Session, options: &Options) -> Result<Line, Box<d
     let mut outputs: Vec<Tensor> = names.iter().map(|n| outputs[n].clone()).collect();
     program.run_into(&inputs.data, &mut outputs)?;
 
-    if options.profile {
-        println!("{}: {}", case.name, program.profile(&inputs.data)?);
+    if options.profile || options.trace.is_some() {
+        let profile = program.profile(&inputs.data)?;
+        if options.profile {
+            println!("{}: {profile}", case.name);
+        }
+        if let Some(file) = &options.trace {
+            profile.write_timeline(file)?;
+        }
     }
 
     let (mut times, busy, start) = (Vec::new(), Busy::now(), Instant::now());

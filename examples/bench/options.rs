@@ -1,10 +1,12 @@
 //! The command line.
 
-use super::cases::{CASES, Size};
+use std::path::PathBuf;
+
+use super::cases::{CASES, Case, Size};
 
 pub const USAGE: &str = "\
-usage: bench [CASE…] [--threads N] [--devices P] [--repeats R] [--json] [--profile] [--small]
-             [--stop-after PASS]
+usage: bench [CASE…] [--threads N] [--devices P] [--repeats R] [--json] [--profile] [--trace FILE]
+             [--small] [--stop-after PASS]
 
   CASE         cases whose names start so; none: all
   --threads N  worker threads that the devices share (default: cores)
@@ -12,6 +14,7 @@ usage: bench [CASE…] [--threads N] [--devices P] [--repeats R] [--json] [--pro
   --repeats R  runs of each case, at least (default: 7)
   --json       one JSON line per case, as the peers' scripts print
   --profile    where the time of one run goes, by statement
+  --trace FILE a timeline of one run, which ui.perfetto.dev opens; of one case
   --small      at the sizes of the tests, to try things out
   --stop-after only the passes up to PASS rewrite the graphs; none for `none`";
 
@@ -22,6 +25,7 @@ pub struct Options {
     pub repeats: usize,
     pub json: bool,
     pub profile: bool,
+    pub trace: Option<PathBuf>,
     pub size: Size,
     pub stop_after: Option<String>,
     pub help: bool,
@@ -36,6 +40,7 @@ impl Options {
             repeats: 7,
             json: false,
             profile: false,
+            trace: None,
             size: Size::Full,
             stop_after: None,
             help: false,
@@ -53,6 +58,10 @@ impl Options {
                 "--repeats" => options.repeats = number()? as usize,
                 "--json" => options.json = true,
                 "--profile" => options.profile = true,
+                "--trace" => {
+                    let file = args.next().ok_or(format!("{arg} needs a file"))?;
+                    options.trace = Some(file.into());
+                }
                 "--small" => options.size = Size::Small,
                 "--stop-after" => {
                     let pass = args.next().ok_or(format!("{arg} needs a pass"))?;
@@ -68,6 +77,18 @@ impl Options {
                 }
             }
         }
+        let chosen = options.chosen().count();
+        if options.trace.is_some() && chosen != 1 && !options.help {
+            return Err(format!("--trace is of one case, but {chosen} are chosen"));
+        }
         Ok(options)
+    }
+
+    /// The cases to run.
+    pub fn chosen(&self) -> impl Iterator<Item = &'static Case> {
+        let named = |c: &&Case| self.cases.iter().any(|p| c.name.starts_with(p.as_str()));
+        CASES
+            .iter()
+            .filter(move |c| self.cases.is_empty() || named(c))
     }
 }

@@ -32,3 +32,4 @@ mod runtime;
 mod sentence_similarity;
 mod sizes;
 mod state;
+mod timeline;

@@ -78,7 +78,7 @@ fn named<'p>(profile: &'p Profile, name: &str) -> &'p StatementProfile {
     found.unwrap_or_else(|| panic!("no `{name}` in\n{profile}"))
 }
 
-fn graph(source: &str) -> EinGraph {
+pub fn graph(source: &str) -> EinGraph {
     EinGraph::from_text(source, "f", &Default::default()).unwrap_or_else(|e| panic!("{e}"))
 }
 

@@ -71,6 +71,11 @@ impl Ranks {
         device / self.per_rank(tasks)
     }
 
+    /// This process's first device.
+    pub(super) fn first(&self, tasks: &TaskGraph) -> u32 {
+        self.rank() * self.per_rank(tasks)
+    }
+
     /// Is a device this process's?
     pub(super) fn owns(&self, tasks: &TaskGraph, device: u32) -> bool {
         self.of(tasks, device) == self.rank()
