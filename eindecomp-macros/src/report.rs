@@ -1,7 +1,7 @@
 //! Errors as tokens that make rustc report them on the user's own tokens.
 
 use eindecomp_core::syntax::ast::{Attr, AttrKind, Item, Program};
-use eindecomp_core::syntax::check::Checked;
+use eindecomp_core::syntax::check::{Checked, Warning};
 use eindecomp_core::syntax::{Code, Diag, Span};
 use proc_macro2::{Delimiter, Group, Ident, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
@@ -107,17 +107,29 @@ pub fn kernels(program: &Program) -> Vec<Diag> {
     missing.collect()
 }
 
-/// A variable on the user's token that nothing uses, of which rustc warns. Its type is one that no
-/// const has: rustc would take the variable for a slip of the const's name.
+/// What rustc is to warn of. Of what nothing uses: a variable on the user's token, whose type is one that no const
+/// has, since rustc would take it for a slip of the const's name. Of the rest: a deprecated const, used there.
 pub fn warnings(source: &Source, checked: &Checked) -> TokenStream {
     let e = source.krate();
-    let words = checked
-        .warnings
-        .iter()
-        .filter_map(|warning| source.word(warning.span));
-    words
-        .map(|word| quote!(const _: fn() = || { let #word = #e::__private::OfNoConst; };))
-        .collect()
+    let warning = |warning: &Warning| {
+        let word = source.word(warning.span)?;
+        if warning.unused {
+            return Some(quote!(const _: fn() = || { let #word = #e::__private::OfNoConst; };));
+        }
+        let (name, note) = (
+            Ident::new("probably_not_meant", word.span()),
+            &warning.message,
+        );
+        Some(quote! {
+            const _: () = {
+                #[deprecated(note = #note)]
+                #[allow(non_upper_case_globals)]
+                const probably_not_meant: () = ();
+                #name
+            };
+        })
+    };
+    checked.warnings.iter().filter_map(warning).collect()
 }
 
 /// A note as an identifier: `index k is 512 here` → `index_k_is_512_here`.

@@ -132,6 +132,15 @@ fn try_store(folder: &Path, hash: &str, text: &[u8], now: SystemTime) -> io::Res
     Ok(())
 }
 
+/// Tells git, if nobody told it otherwise, to leave the entries of a folder as they are: with other line ends they are none.
+pub(crate) fn keep_lines(folder: &Path) -> io::Result<()> {
+    let path = folder.join(".gitattributes");
+    match OpenOptions::new().write(true).create_new(true).open(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        file => file?.write_all(b"*.json -text\n"),
+    }
+}
+
 /// Makes another entry as new as one that was added: a build with `include_plans!` looks at the files that it had, and is
 /// made again if one of them is newer.
 fn touch_another(folder: &Path, hash: &str, now: SystemTime) {

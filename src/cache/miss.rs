@@ -73,6 +73,8 @@ pub(super) fn nearest(
     entries: impl Iterator<Item = (String, Vec<u8>)>,
 ) -> Option<Nearest> {
     let heads = entries.filter_map(|(hash, text)| Some((hash, head(&text).ok()?)));
+    // what stands under another name, or was altered, is not what it says
+    let heads = heads.filter(|(hash, (_, key))| key.clone().written().hash() == hash);
     let ranked = heads.map(|(key, (subject, found))| {
         let differences = differences(wanted, &found);
         let rank = (distance(wanted, &found), differences.len(), key.clone());

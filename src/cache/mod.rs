@@ -260,7 +260,11 @@ impl LookUp<'_> {
             };
         }
         let entry = encode(self.key, self.task.subject, plan);
-        let written = folder::store(folder, self.hash, entry.as_bytes());
+        let mut written = folder::store(folder, self.hash, entry.as_bytes());
+        if self.cache.mode == CacheMode::Record {
+            // what is recorded is committed
+            written = written.and_then(|()| folder::keep_lines(folder));
+        }
         match (written, self.cache.mode) {
             (Ok(()), _) => Ok(()),
             (Err(source), CacheMode::Record) => Err(Error::PlanNotWritten {

@@ -101,7 +101,8 @@ fn open(folder: &Path, name: &str) -> Result<Entry, Failure> {
         PathBuf::from(file)
     } else {
         let entries = folder::entries(folder)?;
-        let mut fits = entries.into_iter().filter(|e| e.hash.starts_with(name));
+        let start = name.strip_suffix(".json").unwrap_or(name);
+        let mut fits = entries.into_iter().filter(|e| e.hash.starts_with(start));
         match (fits.next(), fits.next()) {
             (Some(entry), None) => entry.path,
             (None, _) => {

@@ -25,6 +25,11 @@ struct Done {
 }
 
 pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
+    // the crate may include it when it is built to be asked for its blocks
+    let folder = targets::folder(&args.project)?;
+    let io = |e: std::io::Error| format!("{}: {e}", folder.display());
+    std::fs::create_dir_all(&folder).map_err(io)?;
+    crate::cache::folder::keep_lines(&folder).map_err(io)?;
     let targets = targets::of(&args.project)?;
     let jobs = args.jobs.map_or_else(machine::cores, NonZeroUsize::get);
     let bar = bar(targets.all.len() as u64)?;

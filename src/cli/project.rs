@@ -17,7 +17,7 @@ use crate::blocks::told::{self, Block};
 pub struct Package {
     /// The folder of its manifest.
     pub root: PathBuf,
-    name: String,
+    pub name: String,
     /// `--lib`, `--bin NAME`: where its blocks can be.
     targets: Vec<String>,
     /// What the crate calls `eindecomp`.
@@ -44,8 +44,10 @@ impl Package {
         });
         let Some(package) = chosen else {
             let names: Vec<String> = packages.iter().map(|p| text(p, "name")).collect();
+            let unknown = args.package.as_ref();
+            let unknown = unknown.map_or(String::new(), |p| format!("there is no package `{p}`: "));
             return Err(Failure::Usage(format!(
-                "choose one of the packages by --package: {}",
+                "{unknown}choose one of the packages by --package: {}",
                 names.join(", ")
             )));
         };

@@ -68,6 +68,8 @@ impl std::fmt::Display for Target {
 pub struct Targets {
     pub all: Vec<Target>,
     pub folder: PathBuf,
+    /// Whose blocks they are: the crate, and those of which it names blocks.
+    crates: BTreeSet<String>,
     filter: Option<Filter>,
 }
 
@@ -82,9 +84,12 @@ struct Filter {
 }
 
 impl Targets {
-    /// Is it left to these targets whether an entry is needed? Not where the command line leaves out what it is for, or
-    /// eindecomp.toml needs it.
+    /// Is it left to these targets whether an entry is needed? Not where it is another crate's, the command line leaves out
+    /// what it is for, or eindecomp.toml needs it.
     pub fn judge(&self, key: &str, subject: Option<&Subject>) -> bool {
+        if subject.is_some_and(|s| !self.crates.contains(crate_of(&s.block))) {
+            return false;
+        }
         let Some(filter) = &self.filter else {
             return true;
         };
@@ -101,6 +106,21 @@ impl Targets {
             && (filter.dims.is_empty() || filter.dims.iter().any(at))
             && (filter.clusters.is_empty() || filter.clusters.contains(&subject.cluster))
     }
+}
+
+/// The crate of a block's path.
+fn crate_of(block: &str) -> &str {
+    block.split("::").next().unwrap_or(block)
+}
+
+/// The crate's folder of plans.
+///
+/// # Errors
+/// No crate, or a bad `eindecomp.toml`.
+pub fn folder(args: &Project) -> Result<PathBuf, Failure> {
+    let package = Package::find(args)?;
+    let config = Config::read(&package.root)?;
+    Ok(config.folder(&package.root, args.folder.as_deref()))
 }
 
 /// Of the command line and `eindecomp.toml`.
@@ -120,6 +140,8 @@ pub fn of(args: &Project) -> Result<Targets, Failure> {
     let passes = Pipeline::up_to(args.stop_after.as_deref());
     let passes = passes.map_err(|e| Failure::Usage(e.to_string()))?;
     let blocks = package.blocks(args)?;
+    let named = blocks.iter().map(|b| crate_of(&b.name).to_string());
+    let crates = named.chain([package.name.replace('-', "_")]).collect();
     let block = args.block.as_deref();
     let all = some(expand_all(block, &passes, &wanted, &blocks)?, block)?;
     let narrowed = !given.is_empty() || !args.cluster.is_empty();
@@ -137,6 +159,7 @@ pub fn of(args: &Project) -> Result<Targets, Failure> {
     Ok(Targets {
         all,
         folder,
+        crates,
         filter,
     })
 }

@@ -41,6 +41,11 @@ pub enum EntryError {
     /// Not written as [`encode`] does.
     #[error("it is no plan entry")]
     Text,
+    /// Its lines end as those of another system: git or an editor changed them.
+    #[error(
+        "its lines end in CRLF, so it is no plan entry any more: `*.json -text` in the folder's .gitattributes keeps git from that"
+    )]
+    LineEnds,
     /// Another format.
     #[error("it has format {0}, not {FORMAT}")]
     Format(u32),
@@ -110,6 +115,9 @@ fn seal(key: &WrittenKey, subject: &[u8], plan: &[u8]) -> String {
 
 /// The text of the subject, and what follows `"key": `.
 fn content(text: &[u8]) -> Result<(&[u8], &[u8]), EntryError> {
+    if text.starts_with(b"{\r\n") {
+        return Err(EntryError::LineEnds);
+    }
     let format = text.strip_prefix(BEFORE_FORMAT.as_bytes());
     let format = format.ok_or(EntryError::Text)?;
     let digits = format.iter().take_while(|b| b.is_ascii_digit()).count();

@@ -325,7 +325,7 @@ fn no_file_breaks_the_loader() {
         let found = loaded(seed, &file).map_err(TestCaseError::fail)?;
         let outcome = match &found {
             Ok(_) => "good",
-            Err(EntryError::Text) => "text",
+            Err(EntryError::Text | EntryError::LineEnds) => "text",
             Err(EntryError::Format(_)) => "format",
             Err(EntryError::Hash) => "hash",
             Err(EntryError::Json(_)) => "json",

@@ -241,6 +241,9 @@ fn bad_entries_are_refused() {
     ] {
         assert!(matches!(read(junk), EntryError::Text));
     }
+    for crlf in [text.replace('\n', "\r\n"), "{\r\n".into()] {
+        assert!(matches!(read(crlf.as_bytes()), EntryError::LineEnds));
+    }
     let newer = text.replacen("\"format\": 3", "\"format\": 4", 1);
     assert!(matches!(read(newer.as_bytes()), EntryError::Format(4)));
     for (from, to) in [

@@ -279,6 +279,7 @@ impl BodyCx<'_> {
                 Some(outer) => lost.push(rounds::lost(&self, var, outer)),
                 None => self.warnings.push(Warning {
                     span: var.span,
+                    unused: true,
                     message: format!("`{}` is never read", var.name),
                 }),
             }

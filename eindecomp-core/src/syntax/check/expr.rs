@@ -239,6 +239,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             let message = format!("index `{}` is reduced but not used", decl.name);
             self.cx.warnings.push(super::tree::Warning {
                 span: decl.span,
+                unused: true,
                 message,
             });
         }

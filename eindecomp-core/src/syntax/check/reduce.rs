@@ -400,9 +400,11 @@ impl StmtCx<'_, '_> {
                     "this {agg} wraps at 256, as u8 does; `{agg}[{over}; i32] …` is one of i32"
                 );
                 let span = reduce.agg.span;
-                self.cx
-                    .warnings
-                    .push(super::tree::Warning { span, message });
+                self.cx.warnings.push(super::tree::Warning {
+                    span,
+                    unused: false,
+                    message,
+                });
             }
             return Some((value.dtype.default_accumulator(), value.dtype, value));
         };

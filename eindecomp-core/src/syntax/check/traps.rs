@@ -258,8 +258,11 @@ impl StmtCx<'_, '_> {
             span,
         }) = factors.last().copied()
             && let Some(to) = DType::from_name(dtype.as_str())
+            && reduce.acc.is_none()
+            && !(factors.len() > 1 && factors.iter().all(|f| is_cast_to(f, dtype)))
             && self.narrows(value, to)
         {
+            // An accumulator, or a cast of every factor, says that factors are what is to be narrowed.
             let text = format!("this narrows only `{value}` to {to}, not the result");
             let diag = Diag::new(Code::NarrowingFactor, *span, text);
             let body_text = match &body.kind {
@@ -409,6 +412,11 @@ fn factor(e: &ast::Expr) -> String {
 }
 
 /// The factors and divisors of an unparenthesised product.
+/// `x as f32`, of the dtype `f32`.
+fn is_cast_to(e: &ast::Expr, to: &ast::Dtype) -> bool {
+    matches!(&e.kind, ast::ExprKind::Cast(_, dtype) if dtype.as_str() == to.as_str())
+}
+
 fn flatten<'e>(e: &'e ast::Expr, out: &mut Vec<&'e ast::Expr>) {
     match &e.kind {
         ast::ExprKind::Binary(BinaryOp::Mul | BinaryOp::Div | BinaryOp::Rem, a, b) => {

@@ -74,6 +74,8 @@ impl Checked {
 pub struct Warning {
     /// What it is about.
     pub span: Span,
+    /// It is of a name that nothing uses.
+    pub unused: bool,
     /// What it says.
     pub message: String,
 }
