@@ -135,10 +135,22 @@ fn try_store(folder: &Path, hash: &str, text: &[u8], now: SystemTime) -> io::Res
 /// Tells git, if nobody told it otherwise, to leave the entries of a folder as they are: with other line ends they are none.
 pub(crate) fn keep_lines(folder: &Path) -> io::Result<()> {
     let path = folder.join(".gitattributes");
-    match OpenOptions::new().write(true).create_new(true).open(path) {
-        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+    let file = OpenOptions::new().write(true).create_new(true).open(&path);
+    let done = |e: &io::Error| {
+        // a folder that is gone is made again with its next entry
+        matches!(
+            e.kind(),
+            io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound
+        )
+    };
+    let written = match file {
+        Err(e) if done(&e) => return Ok(()),
         file => file?.write_all(b"*.json -text\n"),
+    };
+    if written.is_err() {
+        let _ = fs::remove_file(&path);
     }
+    written
 }
 
 /// Makes another entry as new as one that was added: a build with `include_plans!` looks at the files that it had, and is

@@ -36,11 +36,12 @@ fn json(args: &[&str]) -> Value {
     serde_json::from_slice(&eindecomp(args).stdout).unwrap()
 }
 
+/// The entries of a folder, beside which git is told to leave them alone.
 fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<_> = fs::read_dir(folder)
-        .unwrap()
-        .map(|f| f.unwrap().path())
-        .collect();
+    let files = fs::read_dir(folder).unwrap().map(|f| f.unwrap().path());
+    let (other, mut files): (Vec<_>, Vec<_>) =
+        files.partition(|f| f.file_name().is_some_and(|name| name == ".gitattributes"));
+    assert_eq!(other.len(), 1, "{other:?}");
     files.sort();
     files
 }

@@ -141,8 +141,10 @@ fn frozen_programs_run_no_planner() {
         (1, 1)
     );
 
-    let file = std::fs::read_dir(folder.path()).unwrap().next().unwrap();
-    let file = file.unwrap().path();
+    let files = std::fs::read_dir(folder.path()).unwrap();
+    let mut files = files.map(|f| f.unwrap().path());
+    let file = files.find(|f| f.extension().is_some_and(|e| e == "json"));
+    let file = file.unwrap();
     let hash: &str = file
         .file_stem()
         .unwrap()
