@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::args::PlanArgs;
 use super::failure::Failure;
-use super::targets::{self, Target};
+use super::targets::{Configured, Target};
 use super::{Outcome, bar, folder, print_json};
 use crate::machine;
 
@@ -25,12 +25,13 @@ struct Done {
 }
 
 pub fn run(args: &PlanArgs, json: bool) -> Result<Outcome, Failure> {
+    let package = Configured::find(&args.project)?;
     // the crate may include it when it is built to be asked for its blocks
-    let folder = targets::folder(&args.project)?;
+    let folder = &package.folder;
     let io = |e: std::io::Error| format!("{}: {e}", folder.display());
-    std::fs::create_dir_all(&folder).map_err(io)?;
-    crate::cache::folder::keep_lines(&folder).map_err(io)?;
-    let targets = targets::of(&args.project)?;
+    std::fs::create_dir_all(folder).map_err(io)?;
+    crate::cache::folder::keep_lines(folder).map_err(io)?;
+    let targets = package.targets(&args.project)?;
     let jobs = args.jobs.map_or_else(machine::cores, NonZeroUsize::get);
     let bar = bar(targets.all.len() as u64)?;
     let make = |target: &Target| -> Result<Done, Failure> {

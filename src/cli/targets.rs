@@ -113,14 +113,69 @@ fn crate_of(block: &str) -> &str {
     block.split("::").next().unwrap_or(block)
 }
 
-/// The crate's folder of plans.
-///
-/// # Errors
-/// No crate, or a bad `eindecomp.toml`.
-pub fn folder(args: &Project) -> Result<PathBuf, Failure> {
-    let package = Package::find(args)?;
-    let config = Config::read(&package.root)?;
-    Ok(config.folder(&package.root, args.folder.as_deref()))
+/// The crate that the command line means, and what its `eindecomp.toml` asks for.
+pub struct Configured {
+    package: Package,
+    config: Config,
+    /// Of its plans.
+    pub folder: PathBuf,
+}
+
+impl Configured {
+    /// # Errors
+    /// No crate, or a bad `eindecomp.toml`.
+    pub fn find(args: &Project) -> Result<Configured, Failure> {
+        let package = Package::find(args)?;
+        let config = Config::read(&package.root)?;
+        Ok(Configured {
+            folder: config.folder(&package.root, args.folder.as_deref()),
+            package,
+            config,
+        })
+    }
+
+    /// Its targets: builds the crate, to ask it for its blocks.
+    ///
+    /// # Errors
+    /// All that is wrong with the command line or `eindecomp.toml`.
+    pub fn targets(self, args: &Project) -> Result<Targets, Failure> {
+        let Configured {
+            package,
+            config,
+            folder,
+        } = self;
+        let given: Vec<BTreeMap<String, i64>> = args
+            .dims
+            .iter()
+            .map(|text| dims(text))
+            .collect::<Result<_, Failure>>()?;
+        let wanted = wanted(args, &config, &given)?;
+        let passes = Pipeline::up_to(args.stop_after.as_deref());
+        let passes = passes.map_err(|e| Failure::Usage(e.to_string()))?;
+        let blocks = package.blocks(args)?;
+        let named = blocks.iter().map(|b| crate_of(&b.name).to_string());
+        let crates = named.chain([package.name.replace('-', "_")]).collect();
+        let block = args.block.as_deref();
+        let all = some(expand_all(block, &passes, &wanted, &blocks)?, block)?;
+        let narrowed = !given.is_empty() || !args.cluster.is_empty();
+        let filter = (narrowed || block.is_some()).then(|| {
+            // what is wrong with the rest of the file is not asked about
+            let whole = expand_all(None, &passes, &config.plans, &blocks).unwrap_or_default();
+            let clusters = all.iter().filter(|_| narrowed);
+            Filter {
+                block: args.block.clone(),
+                dims: given,
+                clusters: clusters.map(|t| t.subject.cluster.clone()).collect(),
+                needed: whole.iter().map(|t| t.hash().into()).collect(),
+            }
+        });
+        Ok(Targets {
+            all,
+            folder,
+            crates,
+            filter,
+        })
+    }
 }
 
 /// Of the command line and `eindecomp.toml`.
@@ -128,40 +183,7 @@ pub fn folder(args: &Project) -> Result<PathBuf, Failure> {
 /// # Errors
 /// All that is wrong with either of them.
 pub fn of(args: &Project) -> Result<Targets, Failure> {
-    let package = Package::find(args)?;
-    let config = Config::read(&package.root)?;
-    let given: Vec<BTreeMap<String, i64>> = args
-        .dims
-        .iter()
-        .map(|text| dims(text))
-        .collect::<Result<_, Failure>>()?;
-    let wanted = wanted(args, &config, &given)?;
-    let folder = config.folder(&package.root, args.folder.as_deref());
-    let passes = Pipeline::up_to(args.stop_after.as_deref());
-    let passes = passes.map_err(|e| Failure::Usage(e.to_string()))?;
-    let blocks = package.blocks(args)?;
-    let named = blocks.iter().map(|b| crate_of(&b.name).to_string());
-    let crates = named.chain([package.name.replace('-', "_")]).collect();
-    let block = args.block.as_deref();
-    let all = some(expand_all(block, &passes, &wanted, &blocks)?, block)?;
-    let narrowed = !given.is_empty() || !args.cluster.is_empty();
-    let filter = (narrowed || block.is_some()).then(|| {
-        // what is wrong with the rest of the file is not asked about
-        let whole = expand_all(None, &passes, &config.plans, &blocks).unwrap_or_default();
-        let clusters = all.iter().filter(|_| narrowed);
-        Filter {
-            block: args.block.clone(),
-            dims: given,
-            clusters: clusters.map(|t| t.subject.cluster.clone()).collect(),
-            needed: whole.iter().map(|t| t.hash().into()).collect(),
-        }
-    });
-    Ok(Targets {
-        all,
-        folder,
-        crates,
-        filter,
-    })
+    Configured::find(args)?.targets(args)
 }
 
 /// What is asked for: the command line's dims before those of the file.

@@ -1,6 +1,7 @@
 //! Names that are meant when another is written.
 
 use super::ast::Path;
+use crate::ein::Dim;
 use crate::ein::agg::AGGS;
 use crate::ein::scalar::SCALARS;
 
@@ -119,6 +120,11 @@ pub(in crate::syntax) fn nearest<'a>(
         })
         .min_by_key(|(d, _)| *d)
         .map(|(_, other)| other)
+}
+
+/// Is an index called like an axis, as `d` is like `D`?
+pub(in crate::syntax) fn is_like(axis: &Dim, index: &str) -> bool {
+    axis.to_string().to_lowercase() == index
 }
 
 /// What other libraries have a function for, and how it is written here.

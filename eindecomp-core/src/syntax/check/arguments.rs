@@ -407,8 +407,7 @@ impl BodyCx<'_> {
         }
         let equal = |axis: &Dim, actual: &Dim| {
             let expected = axis.try_substitute(&|s| dims.get(s).cloned());
-            let equal = |e: Dim| matches!(self.facts.equality(&e, actual), Equality::Equal);
-            expected.is_some_and(equal)
+            expected.is_some_and(|e| self.facts.equal(&e, actual))
         };
         pairs.iter().all(|(axis, actual)| equal(axis, actual))
             && self.gives_declared(callee, &equal)

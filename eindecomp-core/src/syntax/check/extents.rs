@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::body::BodyCx;
 use super::conflicts::settle;
 use super::dims::too_long;
-use super::fixes::range;
+use super::fixes::{exchanged, range};
 use super::meant::Reading;
 use super::outside::inside;
 use super::padding::pad;
@@ -211,19 +211,19 @@ pub(super) fn solve(
                         cx.dims.named(&size)?;
                         Some(Fix::replace(decl.span, size, "did you mean {}?"))
                     };
-                    match shouted.or_else(ranged).filter(|_| !stored) {
-                        _ if stored && sized().is_some() => diag = diag.fixes(sized()),
-                        Some(fix) => diag = diag.fixes(left_out).fix(fix),
-                        None if stored => {
-                            let help =
-                                format!("read an axis by `{}` alone in the value", decl.name);
-                            diag = diag.help(help);
-                        }
-                        None => {
-                            let help = format!("give it a range: `{} in …`", decl.name);
-                            diag = diag.help(help);
-                        }
-                    }
+                    diag = match stored {
+                        true => match sized() {
+                            Some(fix) => diag.fix(fix),
+                            None => diag.help(format!(
+                                "read an axis by `{}` alone in the value",
+                                decl.name
+                            )),
+                        },
+                        false => match shouted.or_else(ranged) {
+                            Some(fix) => diag.fixes(left_out).fix(fix),
+                            None => diag.help(format!("give it a range: `{} in …`", decl.name)),
+                        },
+                    };
                     cx.errors.push(diag);
                 }
             }
@@ -306,14 +306,12 @@ fn range_of(
         let facts = facts_with(wanted);
         let past = |(at, shifted): &&(Dim, &Shifted)| {
             let axis = &shifted.extent;
-            let same = matches!(facts.equality(wanted, axis), Equality::Equal);
+            let same = facts.equal(wanted, axis);
             !shifted.guarded && !same && facts.nonneg(at) && !facts.holds(at, CmpOp::Lt, axis)
         };
         let fit = mine.iter().find(past).and_then(fitting)?;
         let facts = facts_with(&fit);
-        let inside = |(at, shifted): &(Dim, &Shifted)| {
-            facts.nonneg(at) && facts.holds(at, CmpOp::Lt, &shifted.extent)
-        };
+        let inside = |(at, shifted): &(Dim, &Shifted)| facts.inside(at, &shifted.extent);
         let axis = cx.axis_of(decl.span).filter(|_| mine.iter().all(inside))?;
         let range = range(&decl.name, decl.span, &fit.to_string());
         Some(axis.redeclared(range, &fit))
@@ -361,18 +359,17 @@ fn turned(
     extent: &Dim,
     results: &BTreeMap<IndexId, Dim>,
 ) -> Option<Fix> {
-    let equal = |a: &Dim, b: &Dim| matches!(cx.facts.equality(a, b), Equality::Equal);
+    let equal = |a: &Dim, b: &Dim| cx.facts.equal(a, b);
     let other = uses.bare.iter().find(|u| {
         let own = results.get(&u.index);
         Arc::ptr_eq(&u.access, &shifted.access)
             && equal(&u.extent, extent)
             && own.is_some_and(|own| equal(own, &shifted.extent) && !equal(own, extent))
     })?;
-    let mut subs = shifted.access.subs.clone();
-    subs.swap(other.axis, shifted.axis);
-    let help = format!("read `{}[{}]`", shifted.access.place, subs.join(", "));
-    let fix = Fix::replace(shifted.at.span, subs[shifted.axis].clone(), &help);
-    Some(fix.and(other.span, subs[other.axis].clone()))
+    let places = [(shifted.axis, shifted.at.span), (other.axis, other.span)];
+    let (shown, edits) = exchanged(&shifted.access.place, &shifted.access.subs, places);
+    let help = format!("read {shown}");
+    Some(Fix { help, edits })
 }
 
 /// The extent by the `in` or by the bare uses, which agree: those under conditions only where there

@@ -1,5 +1,7 @@
 //! Changes of a block that its errors propose.
 
+use std::fmt::Display;
+
 use super::body::BodyCx;
 use super::dtype::cast;
 use super::traps::counted;
@@ -10,6 +12,7 @@ use crate::ein::dim::Atom;
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::{self, CmpOp, Generic, Ident, IndexDecl, LeftIndex, Pattern, StmtKind};
 use crate::syntax::diag::Fix;
+use crate::syntax::names::is_like;
 use crate::syntax::token::Span;
 
 impl BodyCx<'_> {
@@ -389,8 +392,7 @@ impl BodyCx<'_> {
         };
         let name = decl.name.as_str();
         // Its axis is the one of its name.
-        let like = |dim: &Dim| dim.to_string().to_lowercase() == name;
-        if like(&found[at]) && !like(declared.get(at)?) {
+        if is_like(&found[at], name) && !is_like(declared.get(at)?, name) {
             return None;
         }
         (walk::in_accesses(value, name) == 1).then_some(())?;
@@ -428,12 +430,11 @@ impl BodyCx<'_> {
             let bare = (0..subs.len()).find(|at| named(at) && t.axes[*at] == *found);
             let other = (0..subs.len()).find(|at| free(&subs[*at]) && t.axes[*at] == *meant);
             if let (Some(bare), Some(other)) = (bare, other) {
-                let mut shown: Vec<String> = subs.iter().map(ast::Sub::to_string).collect();
-                let text = |at: usize| subs[at].to_string();
-                shown.swap(bare, other);
-                let help = format!("did you mean `{place}[{}]`?", shown.join(", "));
-                let fix = Fix::replace(subs[bare].span(), text(other), &help);
-                return Some(fix.and(subs[other].span(), text(bare)));
+                let shown: Vec<String> = subs.iter().map(ast::Sub::to_string).collect();
+                let places = [bare, other].map(|at| (at, subs[at].span()));
+                let (shown, edits) = exchanged(place, &shown, places);
+                let help = format!("did you mean {shown}?");
+                return Some(Fix { help, edits });
             }
         }
         let mut children = e.children().into_iter();
@@ -498,6 +499,22 @@ pub(super) fn zero(dtype: DType) -> &'static str {
     } else {
         "false"
     }
+}
+
+/// An access with two of its indices in each other's place, each given by axis and place: as text, and
+/// the edits of both.
+pub(super) fn exchanged(
+    tensor: impl Display,
+    subs: &[String],
+    [(a, first), (b, second)]: [(usize, Span); 2],
+) -> (String, Vec<(Span, String)>) {
+    let mut subs = subs.to_vec();
+    subs.swap(a, b);
+    let shown = format!("`{tensor}[{}]`", subs.join(", "));
+    (
+        shown,
+        vec![(first, subs[a].clone()), (second, subs[b].clone())],
+    )
 }
 
 /// `index in extent` on the left or in a reduction.

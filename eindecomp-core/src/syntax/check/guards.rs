@@ -198,11 +198,10 @@ impl<'e> Guards<'e> {
                         return false;
                     };
                     let mut reads = condition.reads.iter();
-                    reads.all(|(e, extent)| {
-                        self.poly(e).is_some_and(|at| within(&there, &at, extent))
-                    })
+                    reads
+                        .all(|(e, extent)| self.poly(e).is_some_and(|at| there.inside(&at, extent)))
                 };
-                let inside = here.is_some_and(|facts| within(&facts, outside.at, outside.extent));
+                let inside = here.is_some_and(|facts| facts.inside(outside.at, outside.extent));
                 inside && (condition.reads.is_empty() || parts.len() == 1 && reads())
             };
             if let Some(cmp) = alternatives(*cmp).iter().find(|cmp| right_one(cmp)) {
@@ -304,7 +303,7 @@ impl<'e> Guards<'e> {
             }
         }
         let [first, ..] = &wrong[..] else { return None };
-        within(&facts, outside.at, outside.extent).then(|| Fix {
+        facts.inside(outside.at, outside.extent).then(|| Fix {
             help: format!("the last position is `{}`", first.1),
             edits: wrong.clone(),
         })
@@ -411,10 +410,6 @@ impl<'e> Guards<'e> {
         with.assume_nonneg(bound);
         same || with.refuted(wanted, CmpOp::Ge, &Dim::from(0))
     }
-}
-
-fn within(facts: &Facts, at: &Dim, extent: &Dim) -> bool {
-    facts.nonneg(at) && facts.holds(at, CmpOp::Lt, extent)
 }
 
 /// Comparisons that may be meant in place of one: with the equal case or without, then the other way

@@ -2,9 +2,9 @@
 
 use super::body::BodyCx;
 use super::walk::{accessed, sub_name};
-use crate::ein::Dim;
 use crate::syntax::ast::{Expr, IndexDecl, LeftIndex, Pattern, Stmt, StmtKind, Sub};
 use crate::syntax::diag::Fix;
+use crate::syntax::names::is_like;
 use crate::syntax::token::Span;
 
 impl BodyCx<'_> {
@@ -16,8 +16,7 @@ impl BodyCx<'_> {
         };
         let indices = bare(pattern)?;
         if let Some(axes) = self.result_axes(name.as_str()) {
-            let like = |axis: &Dim| axis.to_string().to_lowercase() == index;
-            let at = axes.iter().position(like)?;
+            let at = axes.iter().position(|axis| is_like(axis, index))?;
             return (axes.len() == indices.len() + 1)
                 .then(|| inserted(pattern, &indices, at, index));
         }

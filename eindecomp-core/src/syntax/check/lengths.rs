@@ -16,9 +16,9 @@ use std::sync::Arc;
 
 use super::body::BodyCx;
 use super::extents::{Shifted, Uses};
-use super::fixes::range;
+use super::fixes::{exchanged, range};
 use super::parts::off_by;
-use super::prove::{Equality, Facts};
+use super::prove::Facts;
 use super::ranges::{Walk, index_facts, poly};
 use super::tree::{Index, IndexId, Type};
 use super::walk;
@@ -63,7 +63,7 @@ impl Walk<'_, '_> {
             .collect();
         let as_declared = used.iter().find_map(|(id, _)| {
             let extent = self.axis_of(*id)?.extent;
-            let other = self.unequal(&self.indices[id.at()].extent, extent);
+            let other = !self.cx.facts.equal(&self.indices[id.at()].extent, extent);
             other.then(|| self.in_part(at, axis, *id, extent))?
         });
         if let Some(fix) = as_declared {
@@ -115,7 +115,7 @@ impl Walk<'_, '_> {
     /// Has an index on the left as many values as it takes with its stride to run over the axis?
     fn is_as_long(&self, id: IndexId, stride: &Dim, axis: &Dim) -> bool {
         let extent = &self.indices[id.at()].extent;
-        let equal = |a: &Dim, b: &Dim| !self.unequal(a, b);
+        let equal = |a: &Dim, b: &Dim| self.cx.facts.equal(a, b);
         let steps = axis + &(stride - &Dim::from(1));
         let on_left = self.left_decl(id).is_some();
         on_left
@@ -177,7 +177,7 @@ impl Walk<'_, '_> {
             } = &self.indices[other.at()];
             index_facts(&mut facts, name, if *other == id { extent } else { own });
         }
-        (facts.nonneg(at) && facts.holds(at, CmpOp::Lt, axis)).then_some(facts)
+        facts.inside(at, axis).then_some(facts)
     }
 
     /// An index of a position in this range, and over parts of other axes, if the position then is
@@ -186,9 +186,7 @@ impl Walk<'_, '_> {
         let index = &self.indices[id.at()];
         let facts = self.stays(at, axis, id, extent)?;
         let bare = self.meant?.0.bare.iter().filter(|u| u.index == id);
-        let longer: Vec<_> = bare
-            .filter(|u| !matches!(facts.equality(&u.extent, extent), Equality::Equal))
-            .collect();
+        let longer: Vec<_> = bare.filter(|u| !facts.equal(&u.extent, extent)).collect();
         if !longer
             .iter()
             .all(|u| facts.holds(extent, CmpOp::Le, &u.extent))
@@ -217,10 +215,6 @@ impl Walk<'_, '_> {
             }
         })
     }
-
-    fn unequal(&self, a: &Dim, b: &Dim) -> bool {
-        !matches!(self.cx.facts.equality(a, b), Equality::Equal)
-    }
 }
 
 impl BodyCx<'_> {
@@ -233,7 +227,7 @@ impl BodyCx<'_> {
         uses: &Uses,
         wanted: &BTreeMap<IndexId, Dim>,
     ) {
-        let equal = |a: &Dim, b: &Dim| matches!(self.facts.equality(a, b), Equality::Equal);
+        let equal = |a: &Dim, b: &Dim| self.facts.equal(a, b);
         let odd = |id: &IndexId| {
             wanted
                 .get(id)
@@ -251,11 +245,10 @@ impl BodyCx<'_> {
                         .is_some_and(|(a, b)| equal(a, &second.extent) && equal(b, &first.extent))
             });
             let Some(second) = other else { continue };
-            let mut subs = first.access.subs.clone();
-            subs.swap(first.axis, second.axis);
-            edits.push((first.span, subs[first.axis].clone()));
-            edits.push((second.span, subs[second.axis].clone()));
-            shown.push(format!("`{}[{}]`", first.access.place, subs.join(", ")));
+            let (access, places) = (&first.access, [first, second].map(|u| (u.axis, u.span)));
+            let (turned_access, own) = exchanged(&access.place, &access.subs, places);
+            edits.extend(own);
+            shown.push(turned_access);
             turned += 2;
         }
         let all = uses.bare.iter().filter(|u| odd(&u.index).is_some()).count();
@@ -278,7 +271,7 @@ impl BodyCx<'_> {
     ) {
         for (id, extent) in wanted {
             let index = &indices[id.at()];
-            let other = !matches!(self.facts.equality(&index.extent, extent), Equality::Equal);
+            let other = !self.facts.equal(&index.extent, extent);
             let uses = || all.bare.iter().filter(|u| u.index == *id);
             let weak = uses().all(|u| u.weak);
             let fix = match weak {

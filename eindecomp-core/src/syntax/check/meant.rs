@@ -6,13 +6,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::extents::{Access, Decl, Shifted, Use, Uses};
-use super::prove::{Equality, Facts};
+use super::fixes::exchanged;
+use super::prove::Facts;
 use super::ranges::poly;
 use super::tree::{Expr, ExprKind, IndexId};
 use crate::ein::Dim;
 use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::Fix;
-use crate::syntax::names::are_distinct;
+use crate::syntax::names::{are_distinct, is_like};
 use crate::syntax::token::Span;
 
 /// Another index or, of a gather's axis, another extent for uses by number.
@@ -66,11 +67,11 @@ impl Reading<'_, '_> {
 
     /// Is an index called like an extent?
     pub(super) fn alike(&self, index: IndexId, extent: &Dim) -> bool {
-        extent.to_string().to_lowercase() == *self.decls[index.at()].name
+        is_like(extent, &self.decls[index.at()].name)
     }
 
     pub(super) fn equal(&self, a: &Dim, b: &Dim) -> bool {
-        a == b || matches!(self.facts.equality(a, b), Equality::Equal)
+        a == b || self.facts.equal(a, b)
     }
 
     /// What is meant where the uses of an index disagree; of accesses that could be meant otherwise,
@@ -301,14 +302,12 @@ impl Reading<'_, '_> {
             };
             moved.settled(u.index, &Vec::new())
         })?;
-        let mut subs = u.access.subs.clone();
-        subs.swap(u.axis, other.axis);
-        let help = format!("did you mean `{}[{}]`?", u.access.place, subs.join(", "));
-        let text = |at: usize| u.access.subs[at].clone();
-        let fix = Fix::replace(u.span, text(other.axis), &help).and(other.at.span, text(u.axis));
+        let places = [(u.axis, u.span), (other.axis, other.at.span)];
+        let (shown, edits) = exchanged(&u.access.place, &u.access.subs, places);
+        let help = format!("did you mean {shown}?");
         Some(Meant {
             wrong,
-            fix,
+            fix: Fix { help, edits },
             permutes: true,
             change: Change::Axes(vec![(wrong, other.extent.clone())]),
         })

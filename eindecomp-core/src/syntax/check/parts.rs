@@ -5,7 +5,6 @@ use super::body::BodyCx;
 use super::extents::{Access, Decl, Use};
 use super::fixes::range;
 use super::padding::pad;
-use super::prove::Equality;
 use super::walk;
 use crate::ein::Dim;
 use crate::syntax::ast::CmpOp;
@@ -32,7 +31,7 @@ pub(super) fn part(
         None if decl.reduced => least()?,
         None => return None,
     };
-    let equal = |u: &&&Use| matches!(facts.equality(&u.extent, extent), Equality::Equal);
+    let equal = |u: &&&Use| facts.equal(&u.extent, extent);
     let (own, others): (Vec<&Use>, Vec<&Use>) = uses.iter().partition(|u| equal(u));
     let given = declared.is_some() || !own.is_empty();
     if others.iter().all(|u| at_most(extent, &u.extent)) {

@@ -235,10 +235,20 @@ impl Facts {
         }
     }
 
+    /// Are they equal?
+    pub(super) fn equal(&self, a: &Dim, b: &Dim) -> bool {
+        matches!(self.equality(a, b), Equality::Equal)
+    }
+
+    /// Is the position `at` inside an axis of this extent?
+    pub(super) fn inside(&self, at: &Dim, extent: &Dim) -> bool {
+        self.nonneg(at) && self.holds(at, CmpOp::Lt, extent)
+    }
+
     /// Does `left cmp right` follow?
     pub(super) fn holds(&self, left: &Dim, cmp: CmpOp, right: &Dim) -> bool {
         match cmp {
-            CmpOp::Eq => matches!(self.equality(left, right), Equality::Equal),
+            CmpOp::Eq => self.equal(left, right),
             CmpOp::Ne => self.refuted(left, CmpOp::Eq, right),
             _ => as_nonneg(left, cmp, right).iter().all(|d| self.nonneg(d)),
         }

@@ -2,14 +2,13 @@
 
 use super::access::bare_name;
 use super::expr::StmtCx;
-use super::prove::Equality;
 use super::tree::listed;
 use super::unbound::name_at;
 use super::walk::sub_name;
 use crate::ein::Dim;
 use crate::syntax::ast;
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::names::count;
+use crate::syntax::names::{count, is_like};
 use crate::syntax::token::Span;
 
 impl StmtCx<'_, '_> {
@@ -29,7 +28,6 @@ impl StmtCx<'_, '_> {
         );
         let diag = Diag::new(Code::RankMismatch, span, text);
         let names: Vec<String> = subs.iter().map(|s| s.to_string()).collect();
-        let like = |axis: &Dim, name: &str| axis.to_string().to_lowercase() == name;
         if axes.is_empty() {
             let help = "a tensor without axes is read by its name: {}";
             return diag.fix(Fix::replace(span, place.to_string(), help));
@@ -52,7 +50,7 @@ impl StmtCx<'_, '_> {
                 let pairs = kept.map(|(_, axis)| axis).zip(names.iter().zip(&elsewhere));
                 let fits = |(axis, (name, other)): &(&Dim, (&String, &Option<Dim>))| match other {
                     Some(other) => other == *axis,
-                    None => like(axis, name),
+                    None => is_like(axis, name),
                 };
                 let open = self.index_like(&axes[gap]);
                 let open = open.is_some_and(|own| !names.contains(&own));
@@ -69,7 +67,7 @@ impl StmtCx<'_, '_> {
         let mut rest = names.iter();
         let kept: Option<Vec<&String>> = axes
             .iter()
-            .map(|axis| rest.find(|name| like(axis, name)))
+            .map(|axis| rest.find(|name| is_like(axis, name)))
             .collect();
         match (kept, subs.first(), subs.last()) {
             (Some(kept), Some(first), Some(last)) => {
@@ -107,21 +105,13 @@ impl StmtCx<'_, '_> {
         names.dedup();
         let [name] = names[..] else { return };
         let extent = self.runs_over(name);
-        let like = |axis: &&Dim| axis.to_string().to_lowercase() == name;
         let axes = || state.axes.iter();
         let gap = axes()
             .position(|axis| Some(axis) == extent.as_ref())
-            .or_else(|| axes().position(|axis| like(&axis)));
+            .or_else(|| axes().position(|axis| is_like(axis, name)));
         let Some(gap) = gap else { return };
-        let mut shown: Vec<String> = subs.iter().map(ast::Sub::to_string).collect();
-        shown.insert(gap, name.to_owned());
-        let shown = shown.join(", ");
-        let help = format!("axis `{}` is missing: `{place}[{shown}]`", state.axes[gap]);
-        let fix = match (subs.get(gap), subs.last()) {
-            (Some(next), _) => Fix::before(next.span(), format!("{name}, "), &help),
-            (None, Some(last)) => Fix::after(last.span(), format!(", {name}"), &help),
-            (None, None) => return,
-        };
+        let (_, fix) = completed(place, &state.axes[gap], subs, (gap, name));
+        let Some(fix) = fix else { return };
         let mut errors = self.cx.errors.split_off(since);
         errors.retain(|e| e.code != Code::UnboundIndex);
         for error in errors.iter_mut().filter(|e| e.code == Code::RankMismatch) {
@@ -146,7 +136,7 @@ impl StmtCx<'_, '_> {
             self.runs_over(name).or(ranged).or_else(named)
         };
         let extents: Vec<Option<Dim>> = subs.iter().map(extent).collect();
-        let equal = |a: &Dim, b: &Dim| matches!(self.cx.facts.equality(a, b), Equality::Equal);
+        let equal = |a: &Dim, b: &Dim| self.cx.facts.equal(a, b);
         let at = (0..axes.len()).find(|&at| {
             let members: Option<Vec<&Dim>> =
                 extents[at..=at + more].iter().map(Option::as_ref).collect();
@@ -212,9 +202,7 @@ impl StmtCx<'_, '_> {
             (None, Some(symbol)) => symbol.to_lowercase(),
             (None, None) => "i".to_owned(),
         };
-        let mut shown: Vec<String> = subs.iter().map(|s| s.to_string()).collect();
-        shown.insert(gap, name.clone());
-        let help = format!("axis `{axis}` is missing: `{place}[{}]`", shown.join(", "));
+        let (help, fix) = completed(place, axis, subs, (gap, &name));
         let bare = subs.iter().all(|sub| match sub {
             ast::Sub::Expr(e) => bare_name(e).is_some(),
             _ => true,
@@ -222,12 +210,27 @@ impl StmtCx<'_, '_> {
         if found.is_none() || !bare {
             return diag.help(format!("{help}, with `{name}` on the left or reduced"));
         }
-        diag.fixes(match (subs.get(gap), subs.last()) {
-            (Some(next), _) => Some(Fix::before(next.span(), format!("{name}, "), &help)),
-            (None, Some(last)) => Some(Fix::after(last.span(), format!(", {name}"), &help)),
-            (None, None) => None,
-        })
+        diag.fixes(fix)
     }
+}
+
+/// An access with an index for the axis that has none: a help in words, and the edit, if there is an index to put
+/// it beside.
+fn completed(
+    place: &ast::Place,
+    axis: &Dim,
+    subs: &[ast::Sub],
+    (gap, name): (usize, &str),
+) -> (String, Option<Fix>) {
+    let mut shown: Vec<String> = subs.iter().map(ast::Sub::to_string).collect();
+    shown.insert(gap, name.to_owned());
+    let help = format!("axis `{axis}` is missing: `{place}[{}]`", shown.join(", "));
+    let fix = match (subs.get(gap), subs.last()) {
+        (Some(next), _) => Some(Fix::before(next.span(), format!("{name}, "), &help)),
+        (None, Some(last)) => Some(Fix::after(last.span(), format!(", {name}"), &help)),
+        (None, None) => None,
+    };
+    (help, fix)
 }
 
 /// The members of merged axes as axes of their own, if there are so many.
@@ -256,8 +259,7 @@ fn flattened(place: &ast::Place, subs: &[ast::Sub], rank: usize) -> Option<Fix> 
 fn of_any_rank(place: &ast::Place, names: &[String], axes: &[Dim]) -> Option<String> {
     let of = |name: &str| {
         let first = format!("{name}0");
-        axes.iter()
-            .any(|axis| axis.to_string().to_lowercase() == first)
+        axes.iter().any(|axis| is_like(axis, &first))
     };
     let name = names.iter().find(|name| of(name))?;
     let shown = names.iter().map(|other| match other == name {

@@ -53,9 +53,8 @@ impl Walk<'_, '_> {
         };
         let beyond = away.then(|| [opposite(), end()]);
         let mut meant = first.into_iter().chain(beyond.into_iter().flatten());
-        let inside = |at: &Dim| facts.nonneg(at) && facts.holds(at, CmpOp::Lt, extent);
         meant
-            .find(|meant| meant != *at && inside(meant))
+            .find(|meant| meant != *at && facts.inside(meant, extent))
             .map(|meant| facts.normal(&meant))
     }
 

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 
+use super::fixes::exchanged;
 use super::prove::Facts;
 use super::ranges::{Walk, data_dependent, index_facts, poly};
 use super::together::{Kind, Outside};
 use super::tree::{Expr, ExprKind, IndexId, Read, Sub};
 use super::walk::path_to;
 use crate::ein::{Dim, ScalarFn};
-use crate::syntax::ast::{self, CmpOp};
+use crate::syntax::ast;
 use crate::syntax::diag::Fix;
 use crate::syntax::token::Span;
 
@@ -68,9 +69,7 @@ impl Walk<'_, '_> {
                     _ => None,
                 };
                 let at = at.try_substitute(&other);
-                at.is_some_and(|at| {
-                    facts.nonneg(&at) && facts.nonneg(&(&(*axis - &at) - &Dim::from(1)))
-                })
+                at.is_some_and(|at| facts.inside(&at, axis))
             })
         })?;
         let other = |id: IndexId| match id {
@@ -106,7 +105,6 @@ impl Walk<'_, '_> {
                 .any(|s| s.at.indices().iter().any(|(_, i)| *i == id));
             !shifted && uses.bare.iter().filter(|u| u.index == id).count() == 1
         };
-        let inside = |at: &Dim, axis: &Dim| facts.nonneg(at) && facts.holds(at, CmpOp::Lt, axis);
         let places: Vec<(&Expr, &Dim)> = (read.subs.iter().zip(axes))
             .filter_map(|(sub, axis)| match sub {
                 Sub::Expr(e) => Some((e, axis)),
@@ -120,20 +118,19 @@ impl Walk<'_, '_> {
             let at = poly(e, &self.names)?;
             let bare = matches!(e.kind, ExprKind::Index(_));
             let free = !bare && at.as_const().is_none();
-            (free && !inside(&at, axis)).then_some((nth, at))
+            (free && !facts.inside(&at, axis)).then_some((nth, at))
         });
         let (number, other) = positions.find_map(|(nth, at)| {
             let other = places.iter().position(|(e, axis)| {
-                matches!(e.kind, ExprKind::Index(id) if alone(id)) && inside(&at, axis)
+                matches!(e.kind, ExprKind::Index(id) if alone(id)) && facts.inside(&at, axis)
             })?;
             Some((nth, other))
         })?;
         let (place, subs) = text;
-        let mut shown = subs.to_vec();
-        shown.swap(number, other);
-        let help = format!("did you mean `{place}[{}]`?", shown.join(", "));
-        let fix = Fix::replace(places[number].0.span, subs[other].clone(), &help);
-        Some(fix.and(places[other].0.span, subs[number].clone()))
+        let turned = [number, other].map(|at| (at, places[at].0.span));
+        let (shown, edits) = exchanged(place, subs, turned);
+        let help = format!("did you mean {shown}?");
+        Some(Fix { help, edits })
     }
 
     /// The branches of the `if` at `span` in each other's place, if all of their reads then are inside:
@@ -220,8 +217,7 @@ impl Walk<'_, '_> {
             };
             let at = poly(e, &self.names)?;
             let at = at.try_substitute(&|s| (*s == **written).then(|| Dim::sym(size.clone())))?;
-            let last = &(extent - &at) - &Dim::from(1);
-            let inside = *written != size && facts.nonneg(&at) && facts.nonneg(&last);
+            let inside = *written != size && facts.inside(&at, extent);
             let mut shown = text.1.to_vec();
             shown[axis] = renamed(&shown[axis], &[(written, &size)]);
             let help = format!("did you mean `{}[{}]`?", text.0, shown.join(", "));

@@ -128,14 +128,24 @@ impl Parser {
         Ok(Some((low, high)))
     }
 
+    /// The token trees from here to `end`.
+    fn trees(&self, end: usize) -> impl Iterator<Item = usize> {
+        let before_end = move |at: &usize| *at < end;
+        let next = |at: &usize| Some(self.buffer.after_tree(*at));
+        std::iter::successors(Some(self.at), next).take_while(before_end)
+    }
+
+    /// Where the body of a loop begins whose head goes on here.
+    fn head_end(&self) -> usize {
+        let mut trees = self.trees(self.end);
+        let brace = trees.find(|at| self.peek_at(*at) == Some(&Tok::Open(Delim::Brace)));
+        brace.unwrap_or(self.end)
+    }
+
     /// Refuses `for (i, l) in enumerate(ls)` and `for (i, l) in ls.iter().enumerate()`.
     fn not_enumerated(&self, vars: &[Ident], head: Span) -> Parse<()> {
-        let mut end = self.at;
-        while end < self.end && self.peek_at(end) != Some(&Tok::Open(Delim::Brace)) {
-            end = self.buffer.after_tree(end);
-        }
-        let is = |at: usize, name: &str| matches!(self.peek_at(at), Some(Tok::Ident(word)) if **word == *name);
-        let Some(at) = (self.at..end).find(|&at| is(at, "enumerate")) else {
+        let end = self.head_end();
+        let Some(at) = (self.at..end).find(|&at| self.is_word_at(at, "enumerate")) else {
             return Ok(());
         };
         let text = "a loop over an array gives no number beside its elements";
@@ -149,7 +159,11 @@ impl Parser {
         let ([number, element], Some(Tok::Ident(array))) = names else {
             return Err(Box::new(diag));
         };
-        if number.as_str() != "_" && body.into_iter().any(|at| is(at, number.as_str())) {
+        if number.as_str() != "_"
+            && body
+                .into_iter()
+                .any(|at| self.is_word_at(at, number.as_str()))
+        {
             let help = "what differs from element to element is a field of them; a loop over numbers is \
                         `for i in 0..N`";
             return Err(Box::new(diag.help(help)));
@@ -162,13 +176,12 @@ impl Parser {
 
     /// Refuses `for (l, m) in ls.iter().zip(ms)`.
     fn not_zipped(&self, vars: &[Ident]) -> Parse<()> {
-        let (mut end, mut zip) = (self.at, None);
-        while end < self.end && self.peek_at(end) != Some(&Tok::Open(Delim::Brace)) {
-            let word = matches!(self.peek_at(end), Some(Tok::Ident(word)) if **word == *"zip");
-            zip = zip.or((word && self.is_at(end - 1, ".")).then_some(end));
-            end = self.buffer.after_tree(end);
-        }
-        let Some(zip) = zip else { return Ok(()) };
+        let end = self.head_end();
+        let is_zip = |at: &usize| self.is_word_at(*at, "zip") && self.is_at(at - 1, ".");
+        let mut trees = self.trees(end);
+        let Some(zip) = trees.find(is_zip) else {
+            return Ok(());
+        };
         let methods = ["zip", "iter", "iter_mut", "into_iter"];
         let arrays = (self.at..end).filter_map(|at| match self.peek_at(at) {
             Some(Tok::Ident(word)) if !methods.contains(&&**word) => Some(word.to_string()),

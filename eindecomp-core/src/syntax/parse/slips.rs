@@ -486,9 +486,8 @@ impl Parser {
     /// Where the statement declares an index without a range: the first of its name, on the left or in
     /// a reduction.
     pub(super) fn declaration(&self, index: &str) -> Option<Span> {
-        let is = |at: usize| matches!(self.peek_at(at), Some(Tok::Ident(word)) if **word == *index);
         let mut before = (0..self.at).filter(|&at| self.buffer.span(at).start >= self.stmt.start);
-        let first = before.find(|&at| is(at))?;
+        let first = before.find(|&at| self.is_word_at(at, index))?;
         let opens = matches!(
             self.peek_at(first.checked_sub(1)?),
             Some(Tok::Open(_) | Tok::Punct(","))
