@@ -7,15 +7,16 @@ use super::dims::{DimScope, numbers, tensors};
 use super::instance::{Instances, is_generic};
 use super::kernels;
 use super::prove::{Equality, Facts};
+use super::recovered::{self, Guess, Sketch};
 use super::rounds;
 use super::tree::{
     Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, TensorType, Type,
     Var, VarId, Warning,
 };
-use super::types::{Declared, one_more, reserved, resolve};
+use super::types::{Declared, one_more, reserved};
 use super::walk;
 use crate::ein::Dim;
-use crate::syntax::ast::{self, CmpOp, Ident, Item, RType};
+use crate::syntax::ast::{self, CmpOp, Ident, Item};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::nearest;
 use crate::syntax::token::Span;
@@ -71,8 +72,10 @@ impl<'a> Items<'a> {
 /// A variable while its block is checked.
 pub(super) struct Known {
     pub(super) name: Arc<str>,
-    /// `None` if what defines it is wrong: whatever reads it says nothing.
+    /// `None` if what defines it is wrong and does not say: whatever reads it says nothing.
     pub(super) ty: Option<Type>,
+    /// What defines it is wrong, and the type is what it says all the same.
+    pub(super) guessed: bool,
     pub(super) role: Option<ParamRole>,
     pub(super) mutable: bool,
     pub(super) span: Span,
@@ -101,6 +104,10 @@ pub(super) struct BodyCx<'a> {
     /// Of results, by their places: the range of an index that would give the declared axis, where
     /// only reads under conditions give another.
     pub(super) ranged: BTreeMap<Span, Fix>,
+    /// What results of wrong statements are taken to be.
+    pub(super) guess: Option<Guess>,
+    /// What the statement that is being checked says of its results.
+    pub(super) sketch: Option<Sketch>,
     pub(super) errors: Vec<Diag>,
     pub(super) warnings: Vec<Warning>,
 }
@@ -114,6 +121,41 @@ pub(super) fn check<'a>(
     if let Some(splits) = &ast.splits {
         return kernels::check(ast, block, splits);
     }
+    let first = pass(ast, block, items, None);
+    let open = first.cx.vars.iter().any(|var| var.ty.is_none());
+    let (block, mut errors, warnings) = first.finish();
+    if open {
+        errors.extend(recovered::more(ast, &block, items, &errors));
+    }
+    (block, errors, warnings)
+}
+
+/// A block whose statements have been looked at, in order.
+pub(super) struct Pass<'a> {
+    cx: BodyCx<'a>,
+    stmts: Option<Vec<Stmt>>,
+    results: Option<Vec<VarId>>,
+}
+
+impl Pass<'_> {
+    /// The number of errors before an element type was guessed.
+    pub(super) fn before_dtypes(&self) -> Option<usize> {
+        self.cx.guess.as_ref()?.dtype
+    }
+
+    /// The block with its body, and what is wrong with it.
+    pub(super) fn finish(self) -> (Block, Vec<Diag>, Vec<Warning>) {
+        self.cx.finish(self.stmts, self.results)
+    }
+}
+
+/// Looks at a block; with a guess, what reads the result of a wrong statement is looked at too.
+pub(super) fn pass<'a>(
+    ast: &'a ast::Block,
+    block: &Block,
+    items: &'a Items<'a>,
+    guess: Option<Guess>,
+) -> Pass<'a> {
     let mut dims = DimScope {
         dims: block.dims.iter().cloned().collect(),
         consts: block.consts.clone(),
@@ -149,6 +191,8 @@ pub(super) fn check<'a>(
         numbers: Vec::new(),
         upcoming: Vec::new(),
         ranged: BTreeMap::new(),
+        guess,
+        sketch: None,
         errors: Vec::new(),
         warnings: Vec::new(),
     };
@@ -168,7 +212,7 @@ pub(super) fn check<'a>(
     let stmts = cx.stmts(&ast.stmts);
     let results = cx.results(ast);
     cx.swapped_results();
-    cx.finish(stmts, results)
+    Pass { cx, stmts, results }
 }
 
 impl<'a> BodyCx<'a> {
@@ -199,6 +243,8 @@ impl<'a> BodyCx<'a> {
             numbers: Vec::new(),
             upcoming: Vec::new(),
             ranged: BTreeMap::new(),
+            guess: None,
+            sketch: None,
             errors: Vec::new(),
             warnings: Vec::new(),
         }
@@ -386,6 +432,7 @@ impl BodyCx<'_> {
         self.vars.push(Known {
             name: name.name.clone(),
             ty,
+            guessed: false,
             role: None,
             mutable,
             span: name.span,
@@ -528,71 +575,6 @@ impl BodyCx<'_> {
                 "its fields are `{}`",
                 fields.collect::<Vec<_>>().join("`, `")
             )),
-        }
-    }
-
-    /// An annotation as types.
-    pub(super) fn annotation(&mut self, ty: &RType) -> Option<Vec<Type>> {
-        let types: Vec<Option<Type>> = ty
-            .types
-            .iter()
-            .map(|t| resolve(t, &mut self.dims, self.items.declared, &mut self.errors))
-            .collect();
-        types.into_iter().collect()
-    }
-
-    /// Reports a declared type that is not the one found; `place` is where that stands.
-    pub(super) fn same_types(
-        &mut self,
-        declared: &[Type],
-        found: &[Type],
-        span: Span,
-        code: Code,
-        place: Option<(Span, &str)>,
-    ) -> Option<()> {
-        let show = |types: &[Type]| match types {
-            [one] => format!("`{one}`"),
-            many => format!("`({})`", super::tree::listed(many)),
-        };
-        let text = format!(
-            "{} is declared, but the value is {}",
-            show(declared),
-            show(found)
-        );
-        let mut diag = Diag::new(code, span, text);
-        if let Some((place, note)) = place {
-            diag = diag.secondary(place, note);
-        }
-        let equal = declared.len() == found.len()
-            && declared
-                .iter()
-                .zip(found)
-                .all(|(a, b)| self.same_type(a, b, &diag));
-        if !equal {
-            let declare = self.declare(found, span);
-            self.errors.push(diag.fixes(declare));
-        }
-        equal.then_some(())
-    }
-
-    /// Equal element types and provably equal extents? `diag` is the error if they are not, should
-    /// that depend on consts.
-    pub(super) fn same_type(&mut self, a: &Type, b: &Type, diag: &Diag) -> bool {
-        let mut dims = |a: &Dim, b: &Dim| {
-            let answer = self.equal(a, b, "the extents of one axis", || diag.clone());
-            matches!(answer, Equality::Equal)
-        };
-        match (a, b) {
-            (Type::Tensor(a), Type::Tensor(b)) => {
-                a.dtype == b.dtype
-                    && a.axes.len() == b.axes.len()
-                    && a.axes.iter().zip(&b.axes).all(|(a, b)| dims(a, b))
-            }
-            (Type::Struct(a), Type::Struct(b)) => {
-                a.name == b.name && a.args.iter().zip(&b.args).all(|(a, b)| dims(a, b))
-            }
-            (Type::Array(a, n), Type::Array(b, m)) => dims(n, m) && self.same_type(a, b, diag),
-            _ => false,
         }
     }
 }

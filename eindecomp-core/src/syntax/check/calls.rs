@@ -4,6 +4,7 @@ use super::body::{BodyCx, Known};
 use super::dims::too_long;
 use super::expr::StmtCx;
 use super::instance::{self, Misfit};
+use super::recovered::Sketch;
 use super::tree::{
     Argument, Block, Call, Callee, Clause, Expr, ExprKind, ForeignCall, Origin, Param, ParamRole,
     Stmt, TensorType, Type, VarId,
@@ -363,6 +364,7 @@ impl BodyCx<'_> {
         }
         let (given, before): (Vec<Type>, usize) =
             (types.into_iter().cloned().collect(), self.errors.len());
+        self.sketch = Sketch::of_call(&callee, &given, args);
         for (at, (argument, ty)) in made.iter_mut().enumerate() {
             if self.fit(&callee, at, argument, ty, &args[at]).is_none() {
                 self.mend_arguments(&callee, &given, args, before);

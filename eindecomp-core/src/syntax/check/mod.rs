@@ -1,14 +1,15 @@
 //! Checks a parsed program: names, ranks, element types, extents, index ranges.
 //!
 //! Every error has a place and a code; what follows from an error is not reported again: the
-//! variable it would have defined is poisoned.
+//! variable it would have defined is poisoned, or has the type that it is said to have.
 //!
 //! * `instance`: a block with `dim ..L` or `T: Float` as one block per rank and dtype;
 //! * `dims`: extents as polynomials; `types`: structs, signatures; `roles`: of parameters; `scalars`: scalar functions;
 //! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
 //! * `kernels`: `extern fn`;
-//! * `body`: the variables of a block; `stmts`: its statements; `pins`: of their plans; `stores`: those into state;
-//!   `results`: what it returns; `rounds`: what a round of a loop loses;
+//! * `body`: the variables of a block; `declared`: their types as written; `stmts`: its statements; `loops`: those that repeat;
+//!   `pins`: of their plans; `stores`: those into state;
+//!   `recovered`: what reads the results of wrong ones; `results`: what it returns; `rounds`: what a round of a loop loses;
 //! * `calls`: blocks calling blocks; `arguments`: what they are called with;
 //!   `hoisted`: what needs a statement of its own;
 //! * `expr`, `ops`, `functions`, `access`, `ranks`, `reduce`: expressions; `traps`: what a reduction hardly means; `dtype`: their element types;
@@ -30,6 +31,7 @@ mod body;
 mod calls;
 mod conditions;
 mod conflicts;
+mod declared;
 mod dims;
 mod dtype;
 mod expr;
@@ -43,6 +45,7 @@ mod instance;
 mod kernels;
 mod left;
 mod lengths;
+mod loops;
 mod lower;
 mod meant;
 mod mentions;
@@ -55,6 +58,7 @@ mod pins;
 mod prove;
 mod ranges;
 mod ranks;
+mod recovered;
 mod reduce;
 mod results;
 mod roles;

@@ -54,6 +54,11 @@ impl BodyCx<'_> {
                 out = None;
                 continue;
             };
+            // What mends its statement may give it another type.
+            if self.vars[var.at()].guessed {
+                out = None;
+                continue;
+            }
             let text = format!("`{name}` is `{ty}`, but `{}` is declared", declared[at]);
             let diag = Diag::new(Code::ResultType, name.span, text)
                 .secondary(ast.ret.types[at].span, "declared here");
