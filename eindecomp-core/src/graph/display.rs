@@ -27,6 +27,7 @@
 //!   operand that is the version before, and per axis what is written, by operands of rank 0.
 //! * Names that are no identifiers are quoted; a label that its name does not single out is `#n`.
 
+use std::cell::Cell;
 use std::fmt::{self, Display, Formatter, Write};
 use std::sync::Arc;
 
@@ -89,7 +90,7 @@ pub(super) fn dump(graph: &EinGraph, f: &mut String, names: bool) -> fmt::Result
             operands: &[],
             records: &records,
             names,
-            inline: false,
+            inline: None,
         };
         text.define(f, record)?;
         writeln!(f)?;
@@ -114,13 +115,13 @@ pub(super) fn dump(graph: &EinGraph, f: &mut String, names: bool) -> fmt::Result
                     operands: &e.operands,
                     records: &records,
                     names,
-                    inline: reads_in_order(e),
+                    inline: Some(Cell::new(0)),
                 };
                 text.statement(f, e)?;
                 if let Some(store) = &node.store {
                     write!(f, " store {} @{} ", store.state, store.old)?;
                     let text = Writer {
-                        inline: false,
+                        inline: None,
                         ..text
                     };
                     list(f, "[", &store.windows, "]", |f, w| text.window(f, w))?;
@@ -152,16 +153,7 @@ pub(super) fn dump(graph: &EinGraph, f: &mut String, names: bool) -> fmt::Result
 
 /// The decimal digits of a number: most of what a dump is made of, and faster than by `write!`.
 fn number(f: &mut String, n: u64) {
-    let (mut digits, mut at, mut n) = ([0; 20], 20, n);
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (n % 10) as u8;
-        n /= 10;
-        if n == 0 {
-            break;
-        }
-    }
-    f.push_str(std::str::from_utf8(&digits[at..]).expect("digits are ASCII"));
+    f.push_str(itoa::Buffer::new().format(n));
 }
 
 /// `%3`
@@ -265,46 +257,29 @@ fn inner<'a>(e: &'a Expr, found: &mut Vec<&'a Arc<RecordAgg>>) {
     });
 }
 
-/// Is each operand read exactly once, and are they numbered in that order?
-fn reads_in_order(e: &EinSum) -> bool {
-    /// `next` is the operand that comes next, past all of them where another came.
-    fn visit(e: &EinSum, x: &Expr, next: &mut usize) {
-        x.visit(&mut |x| {
-            if let Expr::Operand(n) = x {
-                if *n >= *next && *next <= e.operands.len() {
-                    e.operands[*n].index.iter().for_each(|i| visit(e, i, next));
-                }
-                *next = if *n == *next { n + 1 } else { usize::MAX };
-            }
-        });
-    }
-    let mut next = 0;
-    let filter = e.reduce.as_ref().and_then(|r| r.filter.as_ref());
-    for x in filter.into_iter().chain([&e.body]) {
-        visit(e, x, &mut next);
-    }
-    next == e.operands.len()
-}
-
 /// What an expression is written with.
 struct Writer<'a> {
     labels: &'a [Label],
     operands: &'a [Operand],
     records: &'a [&'a Arc<RecordAgg>],
     names: bool,
-    /// Operands stand where they are read.
-    inline: bool,
+    /// Where operands stand where they are read: the number of the next one, past all of them if another was
+    /// read there.
+    inline: Option<Cell<usize>>,
 }
 
 impl Writer<'_> {
     fn statement(&self, f: &mut String, e: &EinSum) -> fmt::Result {
-        match (&e.reduce, e.opaque()) {
-            (Some(r), _) => self.reduction(f, r, &e.body)?,
-            (None, Some(opaque)) => self.opaque(f, opaque, e.out.iter().flatten().count())?,
-            (None, None) => self.expr(f, &e.body, Level::Or)?,
-        }
-        if !self.inline {
-            list(f, " of ", &e.operands, "", |f, o| self.operand(f, o))?;
+        let start = f.len();
+        self.computed(f, e)?;
+        if self.inline.as_ref().map(Cell::get) != Some(e.operands.len()) {
+            f.truncate(start);
+            let apart = Writer {
+                inline: None,
+                ..*self
+            };
+            apart.computed(f, e)?;
+            list(f, " of ", &e.operands, "", |f, o| apart.operand(f, o))?;
         }
         f.write_str(" -> ")?;
         f.write_str(e.dtype.name())?;
@@ -312,6 +287,14 @@ impl Writer<'_> {
             [l] => self.declare(f, *l),
             merged => list(f, "(", merged, ")", |f, l| self.declare(f, *l)),
         })
+    }
+
+    fn computed(&self, f: &mut String, e: &EinSum) -> fmt::Result {
+        match (&e.reduce, e.opaque()) {
+            (Some(r), _) => self.reduction(f, r, &e.body),
+            (None, Some(opaque)) => self.opaque(f, opaque, e.out.iter().flatten().count()),
+            (None, None) => self.expr(f, &e.body, Level::Or),
+        }
     }
 
     /// `outputs` are the labels of the result.
@@ -422,12 +405,20 @@ impl Writer<'_> {
             list(f, "(", args, ")", |f, x| self.expr(f, x, Level::Or))
         };
         match x {
-            Expr::Operand(n) if self.inline => self.operand(f, &self.operands[*n]),
-            Expr::Operand(n) => {
-                f.push('@');
-                number(f, *n as u64);
-                Ok(())
-            }
+            Expr::Operand(n) => match &self.inline {
+                Some(next) => {
+                    if *n >= next.get() {
+                        self.operand(f, &self.operands[*n])?;
+                    }
+                    next.set(if *n == next.get() { n + 1 } else { usize::MAX });
+                    Ok(())
+                }
+                None => {
+                    f.push('@');
+                    number(f, *n as u64);
+                    Ok(())
+                }
+            },
             Expr::Const(v, d) => match (v, d) {
                 (Value::Int(_), DType::I64) => write!(f, "{v}"),
                 _ => write!(f, "{v}:{}", d.name()),

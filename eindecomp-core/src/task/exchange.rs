@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use super::traffic::Traffic;
+use super::traffic::Count;
 use crate::ein::EinSum;
 use crate::ein::access::{AccessMap, output_region};
 use crate::ein::einsum::Part;
@@ -215,7 +215,7 @@ impl Held<()> {
         node: NodeId,
         device: u32,
         want: Region,
-        traffic: &mut Traffic,
+        traffic: &mut impl Count,
     ) {
         let Some(owner) = &nodes[node.at()].owner else {
             return;
@@ -230,7 +230,7 @@ impl Held<()> {
                 Source::Held(at, ()) => at,
             };
             let bytes = (piece.volume() * graph.node(node).dtype.size()) as u64;
-            traffic.add(from, device, bytes);
+            traffic.count(self.hierarchy, from, device, bytes);
         }
         self.push(node, device, want, ());
     }

@@ -19,6 +19,28 @@ pub struct Traffic {
     bytes: BTreeMap<(u32, u32), u64>,
 }
 
+/// What counts Moves.
+pub(super) trait Count: Clone + Default {
+    /// Counts one Move; nothing if it is empty or stays on its device.
+    fn count(&mut self, on: Hierarchy, from: u32, to: u32, bytes: u64);
+}
+
+impl Count for Traffic {
+    fn count(&mut self, _: Hierarchy, from: u32, to: u32, bytes: u64) {
+        self.add(from, to, bytes);
+    }
+}
+
+impl Count for Bytes {
+    fn count(&mut self, on: Hierarchy, from: u32, to: u32, bytes: u64) {
+        if from != to {
+            let bytes = u128::from(bytes);
+            self.moved += bytes;
+            self.weighted += bytes * u128::from(on.weight_of(on.class(from, to)));
+        }
+    }
+}
+
 impl Traffic {
     /// Counts one Move; nothing if it is empty or stays on its device.
     pub fn add(&mut self, from: u32, to: u32, bytes: u64) {
@@ -61,11 +83,11 @@ impl Traffic {
 
     /// All bytes, those between servers times their weight: what plans minimise.
     pub fn weighted(&self, hierarchy: Hierarchy) -> u128 {
-        let more = u128::from(hierarchy.weight.saturating_sub(1));
-        match more {
-            0 => self.total(),
-            more => self.total() + more * self.of_class(hierarchy, LinkClass::Network),
-        }
+        let counts = |(from, to, bytes)| {
+            let weight = hierarchy.weight_of(hierarchy.class(from, to));
+            u128::from(bytes) * u128::from(weight)
+        };
+        self.iter().map(counts).sum()
     }
 }
 
@@ -88,8 +110,7 @@ pub fn moved_bytes(
     nodes: &[NodePlan],
 ) -> Result<Traffic, InvalidPlan> {
     let mut all = Traffic::default();
-    let count = |traffic| traffic;
-    each(graph, hierarchy.into(), nodes, count, |step| {
+    each(graph, hierarchy.into(), nodes, |step: Step<&Traffic>| {
         all.merge(step.found)
     })?;
     Ok(all)
@@ -106,8 +127,7 @@ pub fn traffic(
     nodes: &[NodePlan],
 ) -> Result<Vec<Traffic>, InvalidPlan> {
     let mut all = vec![Traffic::default(); nodes.len()];
-    let count = |traffic| traffic;
-    each(graph, hierarchy.into(), nodes, count, |step| {
+    each(graph, hierarchy.into(), nodes, |step: Step<&Traffic>| {
         all[step.vertex.at()].merge(step.found);
     })?;
     Ok(all)
@@ -123,11 +143,7 @@ pub fn bytes(
     nodes: &[NodePlan],
 ) -> Result<Vec<Bytes>, InvalidPlan> {
     let mut all = vec![Bytes::default(); nodes.len()];
-    let count = |traffic: Traffic| Bytes {
-        moved: traffic.total(),
-        weighted: traffic.weighted(hierarchy),
-    };
-    each(graph, hierarchy, nodes, count, |step| {
+    each(graph, hierarchy, nodes, |step: Step<&Bytes>| {
         let here = &mut all[step.vertex.at()];
         here.moved += step.found.moved;
         here.weighted += step.found.weighted;
@@ -157,8 +173,7 @@ pub fn steps(
     nodes: &[NodePlan],
 ) -> Result<Vec<Step>, InvalidPlan> {
     let mut all = Vec::new();
-    let count = |traffic| traffic;
-    each(graph, hierarchy.into(), nodes, count, |step| {
+    each(graph, hierarchy.into(), nodes, |step: Step<&Traffic>| {
         if step.found.total() > 0 {
             all.push(Step {
                 vertex: step.vertex,
@@ -232,12 +247,11 @@ impl Readers {
     }
 }
 
-/// Tells every step to `found`, with what `count` makes of its traffic.
-fn each<T>(
+/// Tells every step to `found`.
+fn each<T: Count>(
     graph: &BoundGraph,
     hierarchy: Hierarchy,
     nodes: &[NodePlan],
-    count: impl Fn(Traffic) -> T,
     mut found: impl FnMut(Step<&T>),
 ) -> Result<(), InvalidPlan> {
     let layouts = numbered(graph, hierarchy.devices(), nodes)?;
@@ -265,8 +279,8 @@ fn each<T>(
         let (kind, owner) = (kinds[at], number(layouts.owners[at]));
         if let Some(join) = layouts.joins[at] {
             let sent = sent_of.entry([kind, join, owner]).or_insert_with(|| {
-                let sent = made(tensor).map(|made| sent(graph, nodes, tensor, &made));
-                count(sent.unwrap_or_default())
+                let sent = made(tensor).map(|made| sent(graph, hierarchy, nodes, tensor, &made));
+                sent.unwrap_or_default()
             });
             found(Step {
                 vertex: tensor,
@@ -296,7 +310,7 @@ fn each<T>(
                 let mut all: Vec<T> = Vec::with_capacity(read.len() + 1);
                 for reader in read {
                     let operands = &readers.operands[reader.operands.clone()];
-                    let mut here = Traffic::default();
+                    let mut here = T::default();
                     if let Some((join, tuples)) = made(reader.vertex).as_deref() {
                         for tuple in tuples {
                             for &operand in operands {
@@ -305,15 +319,15 @@ fn each<T>(
                             }
                         }
                     }
-                    all.push(count(here));
+                    all.push(here);
                 }
                 if state.is_some() {
-                    let mut here = Traffic::default();
+                    let mut here = T::default();
                     let homes = homes(graph, nodes).filter(|(last, ..)| *last == tensor);
                     for (_, device, want) in homes {
                         held.fetch(graph, nodes, tensor, device, want, &mut here);
                     }
-                    all.push(count(here));
+                    all.push(here);
                 }
                 let all: Rc<[T]> = all.into();
                 fetched_of.insert(key.clone(), all.clone());
@@ -343,13 +357,14 @@ fn owned(graph: &BoundGraph, on: Hierarchy, nodes: &[NodePlan], tensor: NodeId) 
 }
 
 /// What the tuples of a vertex send to the owners of their results.
-fn sent(
+fn sent<T: Count>(
     graph: &BoundGraph,
+    on: Hierarchy,
     nodes: &[NodePlan],
     node: NodeId,
     (join, tuples): &(Join<'_>, Vec<Tuple>),
-) -> Traffic {
-    let mut traffic = Traffic::default();
+) -> T {
+    let mut traffic = T::default();
     let Some(owner) = &nodes[node.at()].owner else {
         return traffic;
     };
@@ -358,7 +373,7 @@ fn sent(
             let bytes = |p: &Part| p.region(&piece).volume() * p.dtype.size();
             let bytes: usize = join.parts().iter().map(bytes).sum();
             for tuple in group {
-                traffic.add(tuple.device, owner.devices[tile], bytes as u64);
+                traffic.count(on, tuple.device, owner.devices[tile], bytes as u64);
             }
         }
     }

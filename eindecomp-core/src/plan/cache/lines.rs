@@ -2,19 +2,39 @@
 
 use std::io;
 
+use memchr::memchr_iter;
 use serde::Serialize;
 
-/// The text of a value that stands in an object: the first two levels of it by lines. It has about so many bytes.
-pub(super) fn to_string(value: &impl Serialize, bytes: usize) -> String {
-    at_depth(value, 1, Vec::with_capacity(bytes))
+/// The text of a value that stands in an object: the first two levels of it by lines.
+pub(super) fn to_string(value: &impl Serialize) -> String {
+    at_depth(value, 1)
+}
+
+/// Appends what [`to_string`] writes for the list of a text's lines in an object.
+pub(super) fn list_of_lines(text: &str, out: &mut String) {
+    let mut start = 0;
+    for end in memchr_iter(b'\n', text.as_bytes()) {
+        let line = &text[start..end];
+        out.push_str(if start == 0 { "[" } else { "," });
+        out.push_str("\n      ");
+        // no branch per byte
+        let special = |b: u8| (b < b' ') | (b == b'"') | (b == b'\\');
+        match line.bytes().fold(false, |any, b| any | special(b)) {
+            false => out.extend(["\"", line, "\""]),
+            true => out.push_str(&serde_json::to_string(line).expect("a string is JSON")),
+        }
+        start = end + 1;
+    }
+    out.push_str(if start == 0 { "[]" } else { "\n    ]" });
 }
 
 /// The text of a value on one line.
 pub(super) fn to_line(value: &impl Serialize) -> String {
-    at_depth(value, Lines::DEPTH, Vec::new())
+    at_depth(value, Lines::DEPTH)
 }
 
-fn at_depth(value: &impl Serialize, depth: usize, mut out: Vec<u8>) -> String {
+fn at_depth(value: &impl Serialize, depth: usize) -> String {
+    let mut out = Vec::new();
     let lines = Lines { depth, first: true };
     let mut writer = serde_json::Serializer::with_formatter(&mut out, lines);
     value

@@ -74,20 +74,17 @@ pub(super) fn write(plan: &Plan) -> String {
         })
     };
     let nodes: Vec<usize> = plan.nodes.iter().map(&mut kind).collect();
-    to_string(
-        &Table {
-            hierarchy: plan.hierarchy,
-            model: plan.model.clone(),
-            residency: plan.residency,
-            constraints: plan.constraints,
-            layouts: layouts.1,
-            kinds: kinds.1,
-            nodes: nodes.chunks(ROW).map(<[usize]>::to_vec).collect(),
-            moved_bytes: plan.moved_bytes,
-            certificate: plan.certificate.clone(),
-        },
-        1 << 16,
-    )
+    to_string(&Table {
+        hierarchy: plan.hierarchy,
+        model: plan.model.clone(),
+        residency: plan.residency,
+        constraints: plan.constraints,
+        layouts: layouts.1,
+        kinds: kinds.1,
+        nodes: nodes.chunks(ROW).map(<[usize]>::to_vec).collect(),
+        moved_bytes: plan.moved_bytes,
+        certificate: plan.certificate.clone(),
+    })
 }
 
 /// The plan of a text.

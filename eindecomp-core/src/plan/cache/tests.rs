@@ -1,4 +1,5 @@
 use std::cell::Cell;
+use std::ops::Deref as _;
 use std::sync::Arc;
 
 use super::*;
@@ -171,6 +172,25 @@ fn every_part_of_the_key_counts() {
 }
 
 /// The machine is part of the key where the model reads it, in two digits.
+#[test]
+fn the_text_of_a_key_is_its_json() {
+    let mut key = planned(&ffn(4, 6, 8), 4).0.deref().clone();
+    let quoted = r#"  %2 = extern("top \"k\"", 1, [#1=8], []) of %0[#0, #1] -> i64[#0=4]"#;
+    let control = "  \u{1} \u{7f} \u{20ac}";
+    for graph in ["", "eingraph {\n}\n", quoted, control] {
+        let lines: String = graph.lines().map(|line| format!("{line}\n")).collect();
+        for graph in [lines.clone(), key.graph.replace("}\n", &lines)] {
+            for pins in [vec![], vec!["%2 \"[]\" in 4".to_string()]] {
+                key.graph = graph.as_str().into();
+                key.pins = pins;
+                let text = key.clone().written().text().to_string();
+                assert_eq!(text, lines::to_string(&key));
+                assert_eq!(serde_json::from_str::<Key>(&text).unwrap(), key);
+            }
+        }
+    }
+}
+
 #[test]
 fn keys_hold_what_the_model_reads_of_the_cluster() {
     let graph = ffn(4, 6, 8);

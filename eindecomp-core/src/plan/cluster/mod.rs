@@ -108,6 +108,14 @@ impl Hierarchy {
             LinkClass::Network
         }
     }
+
+    /// What a byte that crosses a link counts.
+    pub fn weight_of(self, class: LinkClass) -> u32 {
+        match class {
+            LinkClass::Network => self.weight.max(1),
+            LinkClass::Device | LinkClass::Server => 1,
+        }
+    }
 }
 
 /// `8 devices`, `2 servers of 8 devices, where a byte between servers counts 12`
