@@ -23,6 +23,9 @@ use crate::{Error, Model, ModelGraph};
 /// ```
 #[macro_export]
 macro_rules! blocks {
+    () => {
+        compile_error!("blocks! names the crate's blocks: `eindecomp::blocks! { scale(2.0), total<f32> }`");
+    };
     ($($block:ident $(:: $more:ident)* $(< $($dtype:ty),+ >)? $(( $($host:expr),* ))?),+ $(,)?) => {
         #[cfg(test)]
         #[test]

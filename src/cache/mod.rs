@@ -246,8 +246,15 @@ impl LookUp<'_> {
 
     fn write(&mut self, plan: &Plan) -> Result<(), Error> {
         let folder = match (self.cache.mode, &self.cache.folder) {
+            (CacheMode::Frozen | CacheMode::Verify | CacheMode::Off, _) => return Ok(()),
             (CacheMode::Auto | CacheMode::Record, Some(folder)) => folder,
-            _ => return Ok(()),
+            (CacheMode::Auto | CacheMode::Record, None) => {
+                tracing::warn!(key = %self.hash, "plan not kept: there is no folder for plans");
+                let warning =
+                    "the plan is not kept: neither EINDECOMP_CACHE nor HOME names a folder";
+                self.warnings.push(warning.into());
+                return Ok(());
+            }
         };
         // an entry is what the planner makes of its key, however long it takes
         if plan.certificate.stopped {

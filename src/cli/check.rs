@@ -10,7 +10,7 @@ use super::args::{Project, PruneArgs};
 use super::failure::Failure;
 use super::folder;
 use super::targets::{self, Targets};
-use super::{Outcome, print_json};
+use super::{Outcome, counted, print_json};
 
 /// What a plan or an entry is found to be.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -169,8 +169,8 @@ pub fn run(args: &Project, json: bool) -> Result<Outcome, Failure> {
         n => format!("; not looked at: {n}"),
     };
     say!(
-        "{} plans needed; {} in {folder}{others}",
-        targets.all.len(),
+        "{} needed; {} in {folder}{others}",
+        counted(targets.all.len(), "plan", "plans"),
         counts.join(", ")
     )?;
     Ok(report.outcome())
@@ -214,6 +214,7 @@ pub fn prune(args: &PruneArgs, json: bool) -> Result<Outcome, Failure> {
         false => "would be removed from",
     };
     let (stale, dead) = (count(State::Stale), count(State::Dead));
-    say!("{stale} stale and {dead} dead entries {what} {folder}")?;
+    let dead = counted(dead, "dead entry", "dead entries");
+    say!("{stale} stale and {dead} {what} {folder}")?;
     Ok(Outcome::Good)
 }

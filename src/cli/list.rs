@@ -7,7 +7,7 @@ use serde_json::json;
 use super::args::Folder;
 use super::config::Config;
 use super::failure::Failure;
-use super::{Outcome, folder, print_json};
+use super::{Outcome, counted, folder, print_json};
 
 pub fn run(args: &Folder, json: bool) -> Result<Outcome, Failure> {
     let here = Path::new("");
@@ -39,8 +39,9 @@ pub fn run(args: &Folder, json: bool) -> Result<Outcome, Failure> {
             Ok(entry) => {
                 let statements = entry.plan.nodes.iter().filter(|n| n.join.is_some()).count();
                 say!(
-                    "{short} {}: {statements} statements, {} by {}, moves {} B, {}",
+                    "{short} {}: {}, {} by {}, moves {} B, {}",
                     entry.subject,
+                    counted(statements, "statement", "statements"),
                     entry.key.model,
                     entry.key.planner,
                     entry.plan.moved_bytes,
@@ -52,8 +53,8 @@ pub fn run(args: &Folder, json: bool) -> Result<Outcome, Failure> {
     }
     let left_out = files.iter().filter(|f| f.content.is_err()).count();
     say!(
-        "{} entries in {}, {left_out} left out",
-        files.len() - left_out,
+        "{} in {}, {left_out} left out",
+        counted(files.len() - left_out, "entry", "entries"),
         folder.display()
     )?;
     Ok(Outcome::Good)

@@ -108,6 +108,11 @@ fn print(line: fmt::Arguments) -> Result<(), Failure> {
     }
 }
 
+/// `1 plan`, `2 plans`
+fn counted(n: usize, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
 /// The text without what terminals obey: entries and graphs are files of whoever wrote them.
 fn plain(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::args::SolveArgs;
 use super::failure::Failure;
-use super::{Outcome, cluster, config, print_json};
+use super::{Outcome, cluster, config, counted, print_json};
 use crate::Explain;
 use crate::planner::watched::Clock;
 use crate::session::bind;
@@ -135,7 +135,8 @@ fn of_graph(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Failur
     }
     let statements = plan.nodes.iter().filter(|n| n.join.is_some()).count();
     say!(
-        "{statements} statements in {seconds:.1} s: cost {}, bound {}\n{explain}",
+        "{} planned in {seconds:.1} s: cost {}, bound {}\n{explain}",
+        counted(statements, "statement", "statements"),
         certificate.cost,
         certificate.bound
     )?;

@@ -182,7 +182,7 @@ fn plans_are_made_checked_shown_compared_and_pruned() {
     let (code, text) = with(&["prune", "--dry-run"]);
     assert_eq!((code, files(folder.path()).len()), (0, 3), "{text}");
     assert!(
-        text.contains("1 stale and 1 dead entries would be removed from"),
+        text.contains("1 stale and 1 dead entry would be removed from"),
         "{text}"
     );
     let dry = json(&[&["--json", "prune", "--dry-run"][..], &at].concat());
@@ -193,7 +193,7 @@ fn plans_are_made_checked_shown_compared_and_pruned() {
     let (code, text) = with(&["prune"]);
     assert_eq!((code, files(folder.path()).len()), (0, 1), "{text}");
     assert!(
-        text.contains("1 stale and 1 dead entries removed from"),
+        text.contains("1 stale and 1 dead entry removed from"),
         "{text}"
     );
     assert_eq!(with(&["plan"]).0, 0);
@@ -232,7 +232,7 @@ fn plans_are_made_checked_shown_compared_and_pruned() {
     let forged = format!("left out: it is the entry of another key, {}", keys[1]);
     assert_eq!(text.matches(&forged).count(), 2, "{text}");
     assert!(
-        text.contains("1 entries in ") && text.contains(", 2 left out"),
+        text.contains("1 entry in ") && text.contains(", 2 left out"),
         "{text}"
     );
     let (code, text) = with(&["check"]);
@@ -373,7 +373,7 @@ fn problems_from_files_are_solved() {
     let (code, text) = run(at);
     assert_eq!(code, 0, "{text}");
     assert!(
-        text.contains("1 statements") && text.contains("cost 0, bound 0"),
+        text.contains("1 statement planned in ") && text.contains("cost 0, bound 0"),
         "{text}"
     );
     assert!(text.contains("plan by placed/2 for 4 devices"), "{text}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use eindecomp::{CacheMode, Cluster, Session};
 use tempfile::tempdir;
 
-use crate::plans::{DIMS, layer, origin};
+use crate::plans::{DIMS, layer};
 
 /// Set where this binary is run as a child: the number of devices to compile for, from there on.
 const CHILD: &str = "EINDECOMP_TEST_CHILD";
@@ -50,8 +50,18 @@ fn the_child() {
     };
     for devices in first..first + 4 {
         let session = builder().workers(1).cluster(Cluster::cpus(devices));
-        match origin(session) {
-            Ok(origin) => println!("{devices}: {origin}"),
+        let compiled = session
+            .build()
+            .and_then(|s| s.compile(layer::graph(), DIMS));
+        match compiled {
+            Ok(compiled) => {
+                let report = compiled.program().report();
+                println!("{devices}: {}", report.origin);
+                report
+                    .warnings
+                    .iter()
+                    .for_each(|warning| println!("{warning}"));
+            }
             Err(error) => println!("{devices}: {error}"),
         }
     }
@@ -88,7 +98,8 @@ fn the_environment_chooses_folder_and_mode() {
         }
         command
     };
-    assert!(output(&mut homeless()).contains("2: planned"));
+    let nowhere = output(&mut homeless());
+    assert!(nowhere.contains("2: planned\nthe plan is not kept: neither EINDECOMP_CACHE nor HOME"));
     // a home that is no folder
     let file = homeless().env("HOME", "/dev/null").output().unwrap();
     assert!(String::from_utf8_lossy(&file.stdout).contains("2: planned"));
