@@ -3,6 +3,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use eindecomp_core::syntax::ast::{Item, Path as RustPath};
+use eindecomp_core::syntax::check::{Others, Signature};
+use eindecomp_core::syntax::parse::parse_text_at;
 use eindecomp_core::syntax::{Code, Diag, Span, check, parse_text};
 
 /// One program of a file.
@@ -94,12 +97,84 @@ pub fn write(file: &Path, cases: &[Case]) {
     fs::write(file, text).unwrap();
 }
 
-/// Every error of a program, in order of place.
+/// Every error of a program, in order of place. What stands between `//@ ein path` and `//@ end` is
+/// another program, whose items are reached by that path.
 pub fn errors(source: &str) -> Vec<Diag> {
-    let (program, mut errors) = parse_text(source);
-    errors.extend(check::check_program(&program).errors);
+    let (others, main) = programs(source);
+    let (program, mut errors) = parse_text(&main);
+    if others.is_empty() {
+        errors.extend(check::check_program(&program).errors);
+        errors.sort_by_key(|diag| (diag.primary, diag.code));
+        return errors;
+    }
+    let (mut known, mut places) = (Others::unseen(), Vec::new());
+    for (path, text) in &others {
+        let (other, more) = parse_text(text);
+        let checked = check::check_with(&other, &Others::unseen());
+        errors.extend(more.into_iter().chain(checked.errors.clone()));
+        for item in &other.items {
+            let signature = match item {
+                Item::Block(block) => {
+                    Signature::block(block, checked.block(block.head.name.as_str()))
+                }
+                Item::Struct(structure) => Signature::structure(structure, &other),
+                _ => continue,
+            };
+            let base = (places.len() as u32 + 1) * (1 << 20);
+            let path = RustPath::from_text(&format!("{path}::{}", item.head().name));
+            known.add(&path, &signature, base);
+            let again = parse_text_at(&signature.text, base).0;
+            let again = again
+                .items
+                .first()
+                .map(Signature::places)
+                .unwrap_or_default();
+            let there = Signature::places(item);
+            places.extend(again.into_iter().zip(there));
+        }
+    }
+    let before = check::check_with(&program, &Others::unseen()).errors;
+    let after = check::check_with(&program, &known).errors;
+    let new = after.into_iter().filter(|diag| !before.contains(diag));
+    errors.extend(new.collect::<Vec<_>>().into_iter().chain(before));
+    for (span, _) in errors.iter_mut().flat_map(|diag| &mut diag.secondary) {
+        let around = places
+            .iter()
+            .filter(|(p, _)| p.start <= span.start && span.end <= p.end);
+        if let Some((_, there)) = around.min_by_key(|(p, _)| p.end - p.start) {
+            *span = *there;
+        }
+    }
     errors.sort_by_key(|diag| (diag.primary, diag.code));
     errors
+}
+
+/// The other programs of a source by their paths, and its own: the same text, with everything else
+/// blank.
+fn programs(source: &str) -> (Vec<(String, String)>, String) {
+    let (mut others, mut main) = (Vec::<(String, String)>::new(), String::new());
+    let mut inside = false;
+    for line in source.split_inclusive('\n') {
+        if let Some(path) = line.strip_prefix("//@ ein ") {
+            others.push((path.trim().into(), blank(&main)));
+            inside = true;
+        }
+        match inside {
+            true => main += &blank(line),
+            false => main += line,
+        }
+        if let (true, Some((_, text))) = (inside, others.last_mut()) {
+            *text += line;
+        }
+        inside &= line.trim_end() != "//@ end";
+    }
+    (others, main)
+}
+
+/// As many bytes in as many lines.
+fn blank(text: &str) -> String {
+    let bytes = text.bytes();
+    bytes.map(|b| if b == b'\n' { '\n' } else { ' ' }).collect()
 }
 
 /// The places underlined in a case, in order.

@@ -265,171 +265,6 @@ impl BodyCx<'_> {
         (!wrong).then_some(dims)
     }
 
-    /// Says of the first error since number `before` that two arguments stand in each other's place,
-    /// that one is a tensor that nothing reads, or that one has its axes in another order, if they
-    /// then fit.
-    pub(super) fn mend_arguments(
-        &mut self,
-        callee: &Block,
-        types: &[Type],
-        args: &[ast::Expr],
-        before: usize,
-    ) {
-        if self.agree(callee, types) {
-            return;
-        }
-        let swapped = self.swapped_arguments(callee, types, args);
-        let fix = swapped
-            .or_else(|| self.other_argument(callee, types, args))
-            .or_else(|| self.turned_argument(callee, types, args));
-        if let Some(fix) = fix {
-            self.errors.truncate(before + 1);
-            if let Some(error) = self.errors.get_mut(before) {
-                error.fixes = vec![fix];
-                error.help = None;
-            }
-        }
-    }
-
-    fn swapped_arguments(&self, callee: &Block, types: &[Type], args: &[ast::Expr]) -> Option<Fix> {
-        let pairs = (0..args.len()).flat_map(|a| (a + 1..args.len()).map(move |b| (a, b)));
-        let mut fitting = pairs.filter(|(a, b)| {
-            let mut swapped = types.to_vec();
-            swapped.swap(*a, *b);
-            self.agree(callee, &swapped)
-        });
-        let (Some((a, b)), None) = (fitting.next(), fitting.next()) else {
-            return None;
-        };
-        let mut shown: Vec<String> = args.iter().map(ast::Expr::to_string).collect();
-        let name = instance::base(callee.name.as_str());
-        let edits = vec![
-            (args[a].span, shown[b].clone()),
-            (args[b].span, shown[a].clone()),
-        ];
-        shown.swap(a, b);
-        let help = format!("did you mean `{name}({})`?", shown.join(", "));
-        Some(Fix { help, edits })
-    }
-
-    /// A tensor that nothing reads in place of an argument.
-    fn other_argument(&self, callee: &Block, types: &[Type], args: &[ast::Expr]) -> Option<Fix> {
-        let mut unread = self.unread();
-        let (at, name) = unread.find_map(|(name, ty)| {
-            let fits = |at: &usize| {
-                let mut types = types.to_vec();
-                types[*at] = Type::Tensor(ty.clone());
-                self.agree(callee, &types)
-            };
-            let mut places = (0..args.len()).filter(fits);
-            places.next().zip(Some(name))
-        })?;
-        let mut shown: Vec<String> = args.iter().map(ast::Expr::to_string).collect();
-        shown[at] = name.to_owned();
-        let block = instance::base(callee.name.as_str());
-        let help = format!("did you mean `{block}({})`?", shown.join(", "));
-        Some(Fix::replace(args[at].span, name, &help))
-    }
-
-    /// The arguments of the call that defines the name at `place` in each other's place, if its result
-    /// then is of the declared extents.
-    pub(super) fn swapped_call(&mut self, place: Span) -> Option<Fix> {
-        let mut stmts = self.ast.stmts.iter();
-        let (stmt, path, args) = stmts.find_map(|stmt| match &stmt.kind {
-            ast::StmtKind::Let { pat, value, .. } => match (&pat.names[..], &value.kind) {
-                ([name], ast::ExprKind::Call { path, args }) if name.span == place => {
-                    Some((stmt, path, args))
-                }
-                _ => None,
-            },
-            _ => None,
-        })?;
-        let callee = self.items.checked.block(&path.to_string())?;
-        let types = args.iter().map(|arg| match &arg.kind {
-            ast::ExprKind::Name(place) => self.type_of(place).map(Type::Tensor),
-            _ => None,
-        });
-        let types: Vec<Type> = types.collect::<Option<_>>()?;
-        if types.len() != callee.params.len() {
-            return None;
-        }
-        let before = self.stmt.replace(stmt);
-        let fix = self.swapped_arguments(callee, &types, args);
-        self.stmt = before;
-        fix
-    }
-
-    /// A statement before that gives two axes of an argument in each other's place.
-    fn turned_argument(&self, callee: &Block, types: &[Type], args: &[ast::Expr]) -> Option<Fix> {
-        types
-            .iter()
-            .zip(args)
-            .enumerate()
-            .find_map(|(at, (ty, arg))| {
-                let given = ty.tensor()?;
-                let rank = given.axes.len();
-                let mut pairs = (0..rank).flat_map(|a| (a + 1..rank).map(move |b| (a, b)));
-                pairs.find_map(|(a, b)| {
-                    let (mut turned, mut left) = (given.clone(), index_names(&given.axes));
-                    let value = format!("{arg}[{}]", left.join(", "));
-                    turned.axes.swap(a, b);
-                    left.swap(a, b);
-                    let mut types = types.to_vec();
-                    types[at] = Type::Tensor(turned);
-                    let left = format!("[{}]", left.join(", "));
-                    let fits = self.agree(callee, &types);
-                    fits.then(|| self.hoisted(&left, &value, arg.span))?
-                })
-            })
-    }
-
-    /// Do arguments of these types fit, with one extent for each dim?
-    fn agree(&self, callee: &Block, types: &[Type]) -> bool {
-        let local = self.is_local(instance::base(callee.name.as_str()));
-        let mut params = callee.params.iter().zip(types);
-        if !params
-            .clone()
-            .all(|(param, ty)| same_kind(&param.ty, ty, local))
-        {
-            return false;
-        }
-        let mut pairs = Vec::new();
-        params.by_ref().for_each(|(param, ty)| {
-            axes(&param.ty, ty, ("", &|_| None), &mut |axis, actual, _| {
-                pairs.push((axis.clone(), actual.clone()));
-            });
-        });
-        let mut dims: BTreeMap<Arc<str>, Dim> = BTreeMap::new();
-        for (axis, actual) in &pairs {
-            if let Some(symbol) = axis.as_symbol().filter(|s| callee.dims.contains(s)) {
-                dims.entry(symbol.clone()).or_insert_with(|| actual.clone());
-            }
-        }
-        let equal = |axis: &Dim, actual: &Dim| {
-            let expected = axis.try_substitute(&|s| dims.get(s).cloned());
-            expected.is_some_and(|e| self.facts.equal(&e, actual))
-        };
-        pairs.iter().all(|(axis, actual)| equal(axis, actual))
-            && self.gives_declared(callee, &equal)
-    }
-
-    /// Has the result of the call the axes of the block's own result, if it is that?
-    fn gives_declared(&self, callee: &Block, equal: &dyn Fn(&Dim, &Dim) -> bool) -> bool {
-        let name = self.stmt.and_then(|stmt| match &stmt.kind {
-            ast::StmtKind::Let { pat, .. } => pat.names.first(),
-            _ => None,
-        });
-        let declared = name.and_then(|name| self.result_axes(name.as_str()));
-        let given = callee.results.first().and_then(|result| result.ty.tensor());
-        match (declared, given) {
-            (Some(declared), Some(given)) => {
-                let mut axes = given.axes.iter().zip(declared);
-                given.axes.len() == declared.len() && axes.all(|(a, b)| equal(a, b))
-            }
-            _ => true,
-        }
-    }
-
     /// A quotient in it, if any, leaves no remainder.
     fn exact(&self, value: &Dim) -> bool {
         value.terms().flat_map(|(m, _)| m).all(|atom| match atom {
@@ -489,7 +324,7 @@ fn outer(path: &ast::Path) -> ast::Path {
 }
 
 /// Equal but for extents? Whether two programs mean the same struct is left to rustc.
-fn same_kind(a: &Type, b: &Type, one_program: bool) -> bool {
+pub(super) fn same_kind(a: &Type, b: &Type, one_program: bool) -> bool {
     match (a, b) {
         (Type::Tensor(a), Type::Tensor(b)) => a.dtype == b.dtype && a.axes.len() == b.axes.len(),
         (Type::Struct(a), Type::Struct(b)) => match one_program {
@@ -502,7 +337,7 @@ fn same_kind(a: &Type, b: &Type, one_program: bool) -> bool {
 }
 
 /// What the block called has in place of an axis.
-enum Called {
+pub(super) enum Called {
     /// A dim.
     Dim(Arc<str>),
     /// One of the axes of a `..`.
@@ -510,10 +345,10 @@ enum Called {
 }
 
 /// What a dim of the block called is in it, as written.
-type Names<'a> = dyn Fn(&Arc<str>) -> Option<Called> + 'a;
+pub(super) type Names<'a> = dyn Fn(&Arc<str>) -> Option<Called> + 'a;
 
 /// Every extent of a parameter with that of its argument and what to call it.
-fn axes(
+pub(super) fn axes(
     param: &Type,
     arg: &Type,
     (name, called): (&str, &Names<'_>),

@@ -59,7 +59,12 @@ impl BodyCx<'_> {
             match &annotated {
                 Some((declared, at)) => {
                     let place = made.declared.map(|place| (place, "declared here"));
-                    self.same_types(declared, &made.results, *at, Code::CallAnnotation, place)?;
+                    let (code, before) = (Code::CallAnnotation, self.errors.len());
+                    let same = self.same_types(declared, &made.results, *at, code, place);
+                    if same.is_none() {
+                        self.mend_results(before);
+                        return None;
+                    }
                 }
                 None if local => {}
                 None => {
@@ -174,6 +179,7 @@ impl BodyCx<'_> {
                 .help("what a loop carries keeps its type; bind another name with `let`");
             if !self.same_type(old, new, &diag) {
                 self.errors.push(diag);
+                self.mend_results(self.errors.len() - 1);
                 return None;
             }
         }
@@ -221,7 +227,8 @@ impl BodyCx<'_> {
             [one] => one.to_string(),
             many => format!("({})", super::tree::listed(many)),
         };
-        diag.help(format!("`let {pat}: {types} = {path}(…);`"))
+        let help = format!("`let {pat}: {types} = {path}(…);`");
+        diag.fix(Fix::after(pat.span, format!(": {types}"), &help))
     }
 
     fn is_function(&self, name: &str) -> bool {
@@ -367,7 +374,7 @@ impl BodyCx<'_> {
         self.sketch = Sketch::of_call(&callee, &given, args);
         for (at, (argument, ty)) in made.iter_mut().enumerate() {
             if self.fit(&callee, at, argument, ty, &args[at]).is_none() {
-                self.mend_arguments(&callee, &given, args, before);
+                self.mend_arguments((&callee, &given), args, said, before);
                 return None;
             }
         }
@@ -380,7 +387,7 @@ impl BodyCx<'_> {
         let types: Vec<Type> = made.iter().map(|(_, ty)| ty.clone()).collect();
         let spans: Vec<Span> = args.iter().map(|a| a.span).collect();
         let Some(dims) = self.solve_dims(&callee, &types, &spans, said, path) else {
-            self.mend_arguments(&callee, &given, args, before);
+            self.mend_arguments((&callee, &given), args, said, before);
             return None;
         };
         let of = |s: &str| dims.get(s).cloned();

@@ -11,6 +11,7 @@
 //!   `pins`: of their plans; `stores`: those into state;
 //!   `recovered`: what reads the results of wrong ones; `results`: what it returns; `rounds`: what a round of a loop loses;
 //! * `calls`: blocks calling blocks; `arguments`: what they are called with;
+//!   `misplaced`: arguments in another's place;
 //!   `hoisted`: what needs a statement of its own;
 //! * `expr`, `ops`, `functions`, `access`, `ranks`, `reduce`: expressions; `traps`: what a reduction hardly means; `dtype`: their element types;
 //!   `wraps`: integers wanted wider than they wrap;
@@ -49,6 +50,7 @@ mod loops;
 mod lower;
 mod meant;
 mod mentions;
+mod misplaced;
 mod ops;
 mod others;
 mod outside;
@@ -171,6 +173,7 @@ pub fn check_with(program: &Program, others: &Others) -> Checked {
     }
     made.finish(&mut checked);
     together::told_once(&mut checked.errors);
+    misplaced::told_once(&mut checked.errors);
     checked.errors.sort_by_key(|diag| (diag.primary, diag.code));
     checked.errors.dedup();
     checked.warnings.sort_by_key(|warning| warning.span);

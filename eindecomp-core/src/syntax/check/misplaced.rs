@@ -1,0 +1,390 @@
+//! Arguments in another's place: of the same call, of another call, or with their axes turned.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::arguments::{axes, same_kind};
+use super::body::BodyCx;
+use super::fixes::index_names;
+use super::instance;
+use super::tree::{Block, Type};
+use crate::ein::Dim;
+use crate::syntax::ast::{self, ExprKind, Stmt, StmtKind};
+use crate::syntax::diag::{Diag, Fix};
+use crate::syntax::token::Span;
+
+/// A call as it might be.
+#[derive(Clone, Copy)]
+struct Trial<'t> {
+    callee: &'t Block,
+    args: &'t [ast::Expr],
+    /// What its results are to be, as far as that is declared.
+    wanted: &'t [Option<Type>],
+}
+
+impl<'a> BodyCx<'a> {
+    /// Says of the first error since number `before` which argument is meant, or where, if then all
+    /// of them fit and the results are as `said`.
+    pub(super) fn mend_arguments(
+        &mut self,
+        (callee, types): (&Block, &[Type]),
+        args: &[ast::Expr],
+        said: &[Type],
+        before: usize,
+    ) {
+        let Some(stmt) = self.stmt else { return };
+        let wanted = match said {
+            [] => self.wanted_results(stmt),
+            said => said.iter().cloned().map(Some).collect(),
+        };
+        let trial = Trial {
+            callee,
+            args,
+            wanted: &wanted,
+        };
+        if self.agree(trial, types) {
+            return;
+        }
+        let fix = self
+            .swapped_arguments(trial, types)
+            .or_else(|| self.other_argument(trial, types))
+            .or_else(|| self.of_another_call(trial, types, stmt))
+            .or_else(|| self.turned_argument(trial, types));
+        if let Some(fix) = fix {
+            self.errors.truncate(before + 1);
+            if let Some(error) = self.errors.get_mut(before) {
+                error.fixes = vec![fix];
+                error.help = None;
+            }
+        }
+    }
+
+    /// A block of this program or of another one, if it has no instances.
+    fn block_called(&self, path: &ast::Path) -> Option<&'a Block> {
+        let (name, items) = (path.to_string(), self.items);
+        let other = || match items.declared.others.block(&name) {
+            Some([one]) => Some(one),
+            _ => None,
+        };
+        items.checked.block(&name).or_else(other)
+    }
+
+    /// What is declared of the results of a call.
+    fn wanted_results(&mut self, stmt: &Stmt) -> Vec<Option<Type>> {
+        let StmtKind::Let { pat, ty, .. } = &stmt.kind else {
+            return Vec::new();
+        };
+        if let Some(ty) = ty {
+            let count = self.errors.len();
+            let types = self.annotation(ty).unwrap_or_default();
+            self.errors.truncate(count);
+            return types.into_iter().map(Some).collect();
+        }
+        let results = self.ast.result.as_ref().map_or(&[][..], |r| &r.names);
+        let declared = pat.names.iter().map(|name| {
+            let at = results.iter().position(|n| n.name == name.name)?;
+            self.block.results.get(at).map(|result| result.ty.clone())
+        });
+        declared.collect()
+    }
+
+    fn swapped_arguments(&self, trial: Trial<'_>, types: &[Type]) -> Option<Fix> {
+        let args = trial.args;
+        let pairs = (0..args.len()).flat_map(|a| (a + 1..args.len()).map(move |b| (a, b)));
+        let mut fitting = pairs.filter(|(a, b)| {
+            let mut swapped = types.to_vec();
+            swapped.swap(*a, *b);
+            self.agree(trial, &swapped)
+        });
+        let (Some((a, b)), None) = (fitting.next(), fitting.next()) else {
+            return None;
+        };
+        let mut shown: Vec<String> = args.iter().map(ast::Expr::to_string).collect();
+        let name = instance::base(trial.callee.name.as_str());
+        let edits = vec![
+            (args[a].span, shown[b].clone()),
+            (args[b].span, shown[a].clone()),
+        ];
+        shown.swap(a, b);
+        let help = format!("did you mean `{name}({})`?", shown.join(", "));
+        Some(Fix { help, edits })
+    }
+
+    /// A tensor that nothing reads in place of an argument.
+    fn other_argument(&self, trial: Trial<'_>, types: &[Type]) -> Option<Fix> {
+        let args = trial.args;
+        let mut unread = self.unread();
+        let (at, name) = unread.find_map(|(name, ty)| {
+            let fits = |at: &usize| {
+                let mut types = types.to_vec();
+                types[*at] = Type::Tensor(ty.clone());
+                self.agree(trial, &types)
+            };
+            let mut places = (0..args.len()).filter(fits);
+            places.next().zip(Some(name))
+        })?;
+        let mut shown: Vec<String> = args.iter().map(ast::Expr::to_string).collect();
+        shown[at] = name.to_owned();
+        let block = instance::base(trial.callee.name.as_str());
+        let help = format!("did you mean `{block}({})`?", shown.join(", "));
+        Some(Fix::replace(args[at].span, name, &help))
+    }
+
+    /// An argument in the place of one of another call, and that one here, where each fits so alone.
+    fn of_another_call(&mut self, trial: Trial<'_>, types: &[Type], stmt: &Stmt) -> Option<Fix> {
+        let (ast, mut found) = (self.ast, Vec::new());
+        for other in ast.stmts.iter().filter(|other| other.span != stmt.span) {
+            let Some((path, args)) = called(other) else {
+                continue;
+            };
+            let Some(callee) = self.block_called(path) else {
+                continue;
+            };
+            let wanted = self.wanted_results(other);
+            let there = Trial {
+                callee,
+                args,
+                wanted: &wanted,
+            };
+            let pairs = (0..trial.args.len()).flat_map(|a| (0..args.len()).map(move |b| (a, b)));
+            for (a, b) in pairs {
+                if self.fit_exchanged((trial, types, stmt, a), (there, other, b)) {
+                    found.push((trial.args[a].clone(), args[b].clone()));
+                }
+            }
+        }
+        let [(ours, theirs)] = &found[..] else {
+            return None;
+        };
+        // The same words and edits, whichever of the calls is told.
+        let (first, second) = match ours.span < theirs.span {
+            true => (ours, theirs),
+            false => (theirs, ours),
+        };
+        let help = format!("did you mean `{second}` here and `{first}` in the other call?");
+        let help = match ours.span < theirs.span {
+            true => help,
+            false => format!("did you mean `{first}` here and `{second}` in the other call?"),
+        };
+        let fix = Fix::replace(first.span, second.to_string(), &help);
+        Some(fix.and(second.span, first.to_string()))
+    }
+
+    /// Do two calls fit with these arguments of theirs exchanged, but the other one not as it is? Of a
+    /// name that is defined later nothing is asked, but for what one of them gives the other.
+    fn fit_exchanged(
+        &self,
+        (here, types, stmt, a): (Trial<'_>, &[Type], &Stmt, usize),
+        (there, other, b): (Trial<'_>, &Stmt, usize),
+    ) -> bool {
+        let named = |arg: &ast::Expr| match &arg.kind {
+            ExprKind::Name(place) => self.type_of(place).map(Type::Tensor),
+            _ => None,
+        };
+        let (Some(ours), Some(theirs)) = (named(&here.args[a]), named(&there.args[b])) else {
+            return false;
+        };
+        let mut changed = types.to_vec();
+        changed[a] = theirs.clone();
+        if !self.agree(here, &changed) {
+            return false;
+        }
+        let changed: Vec<Option<Type>> = changed.into_iter().map(Some).collect();
+        let given = self.given(here, &changed, stmt);
+        let with = |exchanged: &Type| -> Vec<Option<Type>> {
+            let args = there.args.iter().enumerate();
+            let types = args.map(|(at, arg)| {
+                let name = arg.to_string();
+                let given = given.iter().find(|(target, _)| *target == name);
+                match at == b {
+                    true => Some(exchanged.clone()),
+                    false => given.map(|(_, ty)| ty.clone()).or_else(|| named(arg)),
+                }
+            });
+            types.collect()
+        };
+        let right = with(&ours);
+        let takes = self.given(there, &right, other);
+        let chained = here.args.iter().enumerate().all(|(at, arg)| {
+            let name = arg.to_string();
+            let new = takes.iter().find(|(target, _)| *target == name);
+            new.is_none_or(|(_, ty)| at != a && Some(ty) == changed[at].as_ref())
+        });
+        chained && self.may_agree(there, &right) && !self.may_agree(there, &with(&theirs))
+    }
+
+    /// The results of a call whose arguments have these types, by name.
+    fn given(&self, trial: Trial<'_>, types: &[Option<Type>], stmt: &Stmt) -> Vec<(String, Type)> {
+        let StmtKind::Let { pat, .. } = &stmt.kind else {
+            return Vec::new();
+        };
+        let callee = trial.callee;
+        let dims = bare_dims(callee, types, &[]);
+        let results = pat.names.iter().zip(&callee.results);
+        let results = results.filter_map(|(name, result)| {
+            let ty = result.ty.try_substitute(&dims)?;
+            let symbols = ty.dims().into_iter().flat_map(Dim::symbols);
+            let open = |s: Arc<str>| callee.dims.contains(&s) && !dims.contains_key(&s);
+            (!symbols.into_iter().any(open)).then(|| (name.to_string(), ty))
+        });
+        results.collect()
+    }
+
+    /// The arguments of the call that defines the name at `place` in each other's place, if its result
+    /// then is of the declared type.
+    pub(super) fn swapped_call(&mut self, place: Span) -> Option<Fix> {
+        let ast = self.ast;
+        let defines = |stmt: &&Stmt| match &stmt.kind {
+            StmtKind::Let { pat, .. } => matches!(&pat.names[..], [name] if name.span == place),
+            _ => false,
+        };
+        let stmt = ast.stmts.iter().find(defines)?;
+        self.swapped_in(stmt)
+    }
+
+    /// Says of error number `at`, about the results of the call that is being checked, that two of its
+    /// arguments stand in each other's place, if so the results are as declared.
+    pub(super) fn mend_results(&mut self, at: usize) {
+        let Some(fix) = self.stmt.and_then(|stmt| self.swapped_in(stmt)) else {
+            return;
+        };
+        if let Some(error) = self.errors.get_mut(at) {
+            error.fixes = vec![fix];
+            error.help = None;
+        }
+    }
+
+    /// The arguments of the call of a statement in each other's place, if its results then are of the
+    /// declared types.
+    fn swapped_in(&mut self, stmt: &Stmt) -> Option<Fix> {
+        let wanted = match &stmt.kind {
+            StmtKind::Carry { targets, .. } => {
+                let vars = targets.iter().map(|name| self.lookup(name.as_str()));
+                vars.map(|var| self.vars[var?.at()].ty.clone()).collect()
+            }
+            _ => self.wanted_results(stmt),
+        };
+        let (path, args) = called(stmt)?;
+        let callee = self.block_called(path)?;
+        let types = args.iter().map(|arg| match &arg.kind {
+            ExprKind::Name(place) => self.type_of(place).map(Type::Tensor),
+            _ => None,
+        });
+        let types: Vec<Type> = types.collect::<Option<_>>()?;
+        let trial = Trial {
+            callee,
+            args,
+            wanted: &wanted,
+        };
+        (types.len() == callee.params.len())
+            .then(|| self.swapped_arguments(trial, &types))
+            .flatten()
+    }
+
+    /// A statement before that gives two axes of an argument in each other's place.
+    fn turned_argument(&self, trial: Trial<'_>, types: &[Type]) -> Option<Fix> {
+        let args = types.iter().zip(trial.args).enumerate();
+        args.into_iter().find_map(|(at, (ty, arg))| {
+            let given = ty.tensor()?;
+            let rank = given.axes.len();
+            let mut pairs = (0..rank).flat_map(|a| (a + 1..rank).map(move |b| (a, b)));
+            pairs.find_map(|(a, b)| {
+                let (mut turned, mut left) = (given.clone(), index_names(&given.axes));
+                let value = format!("{arg}[{}]", left.join(", "));
+                turned.axes.swap(a, b);
+                left.swap(a, b);
+                let mut types = types.to_vec();
+                types[at] = Type::Tensor(turned);
+                let left = format!("[{}]", left.join(", "));
+                let fits = self.agree(trial, &types);
+                fits.then(|| self.hoisted(&left, &value, arg.span))?
+            })
+        })
+    }
+
+    /// Do arguments of these types fit, with one extent for each dim, and the results?
+    fn agree(&self, trial: Trial<'_>, types: &[Type]) -> bool {
+        let types: Vec<Option<Type>> = types.iter().cloned().map(Some).collect();
+        self.may_agree(trial, &types)
+    }
+
+    /// [`BodyCx::agree`] for those of which the type is known.
+    fn may_agree(&self, trial: Trial<'_>, types: &[Option<Type>]) -> bool {
+        let callee = trial.callee;
+        let local = self.is_local(instance::base(callee.name.as_str()));
+        let params = callee.params.iter().map(|param| &param.ty).zip(types);
+        let mut params = params.filter_map(|(ty, given)| Some((ty, given.as_ref()?)));
+        let kinds = params
+            .clone()
+            .all(|(ty, given)| same_kind(ty, given, local));
+        let results = callee.results.iter().zip(trial.wanted);
+        let results = results.filter_map(|(result, wanted)| Some((&result.ty, wanted.as_ref()?)));
+        let mut ranks = results
+            .clone()
+            .filter_map(|(a, b)| a.tensor().zip(b.tensor()));
+        if !kinds || !ranks.all(|(a, b)| a.axes.len() == b.axes.len()) {
+            return false;
+        }
+        let dims = bare_dims(callee, types, trial.wanted);
+        let equal = |axis: &Dim, actual: &Dim| {
+            let expected = axis.try_substitute(&|s| dims.get(s).cloned());
+            expected.is_some_and(|e| self.facts.equal(&e, actual))
+        };
+        let mut fits = true;
+        for (ty, given) in params.by_ref().chain(results) {
+            axes(ty, given, ("", &|_| None), &mut |axis, actual, _| {
+                let known = axis.symbols();
+                let mut known = known.iter().filter(|s| callee.dims.contains(s));
+                fits &= !known.all(|s| dims.contains_key(s)) || equal(axis, actual);
+            });
+        }
+        fits
+    }
+}
+
+/// The callee's dims by the axes that are one: of arguments first, then of results.
+fn bare_dims(
+    callee: &Block,
+    types: &[Option<Type>],
+    wanted: &[Option<Type>],
+) -> BTreeMap<Arc<str>, Dim> {
+    let mut dims = BTreeMap::new();
+    let params = callee.params.iter().map(|param| &param.ty).zip(types);
+    let results = callee.results.iter().map(|result| &result.ty).zip(wanted);
+    for (ty, given) in params.chain(results) {
+        let Some(given) = given else { continue };
+        axes(ty, given, ("", &|_| None), &mut |axis, actual, _| {
+            if let Some(symbol) = axis.as_symbol().filter(|s| callee.dims.contains(s)) {
+                dims.entry(symbol.clone()).or_insert_with(|| actual.clone());
+            }
+        });
+    }
+    dims
+}
+
+/// The call that a statement is.
+fn called(stmt: &Stmt) -> Option<(&ast::Path, &[ast::Expr])> {
+    match &stmt.kind {
+        StmtKind::Let { value, .. } => match &value.kind {
+            ExprKind::Call { path, args } => Some((path, args)),
+            _ => None,
+        },
+        StmtKind::Carry { path, args, .. } => Some((path, args)),
+        _ => None,
+    }
+}
+
+/// One error for two of the same kind that one change mends.
+pub(super) fn told_once(errors: &mut Vec<Diag>) {
+    let mut at = 1;
+    while at < errors.len() {
+        let same = |other: &Diag| match (&other.fixes[..], &errors[at].fixes[..]) {
+            ([a], [b]) => a.edits.len() > 1 && a.edits == b.edits && other.code == errors[at].code,
+            _ => false,
+        };
+        match errors[..at].iter().any(same) {
+            true => drop(errors.remove(at)),
+            false => at += 1,
+        }
+    }
+}
