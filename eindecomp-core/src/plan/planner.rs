@@ -191,16 +191,20 @@ pub(super) fn best(
         ..options.into()
     };
     let (mut any, moved) = (Search::new(graph, on, rules, watch)?, weighted(&plan));
-    let mut less = |keep: Keep| any.least(keep).is_some_and(|least| least < moved);
+    let mut less = |keep: Keep| any.least(keep, moved).is_some_and(|least| least < moved);
     if !less(&|_, _| true) {
         return Ok(plan);
     }
     let named = strategies(graph, on, options, &mut search, &mut evaluator, &mut less)?;
     for named in named {
         if weighted(&named) < weighted(&plan) {
-            // it moves less than the search predicted, so what was proved holds for it too
+            // what was proved holds for it too: it is one of those that were searched
+            let cost = plan.certificate.cost.min(named.certificate.cost);
             plan = Plan {
-                certificate: plan.certificate,
+                certificate: Certificate {
+                    cost,
+                    ..plan.certificate
+                },
                 ..named
             };
         }
@@ -410,7 +414,7 @@ mod tests {
             let (watch, roles) = (Watch::new(&Unwatched), Roles::of(&graph));
             let mut any = Search::new(&graph, devices.into(), rules, &watch).unwrap();
             for strategy in Strategy::ALL {
-                let least = any.least(&|node, d| strategy.keeps(&graph, &roles, node, d));
+                let least = any.least(&|node, d| strategy.keeps(&graph, &roles, node, d), u128::MAX);
                 let named = named(&graph, devices, &options, strategy).unwrap();
                 prop_assert!(least.is_some() == named.is_some());
                 prop_assert!(least <= named.map(|named| named.moved_bytes));

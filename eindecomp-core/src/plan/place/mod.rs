@@ -27,7 +27,7 @@ use std::rc::Rc;
 use crate::graph::BoundGraph;
 use crate::plan::planner::{Algorithm, PlanError};
 use crate::plan::search::{
-    Budget, Marginals, VarId, Watch, exhaustive, linearized, marginals, solve,
+    Budget, Marginals, VarId, Watch, bound, exhaustive, linearized, marginals, nearly, solve,
 };
 use crate::plan::{Hierarchy, NodePlan};
 
@@ -129,11 +129,16 @@ impl<'a> Search<'a> {
         some.then(|| self.exact(&domains, false))
     }
 
-    /// The least that is predicted to move if joins have vectors that `keep` keeps, in bytes; `None` if it keeps none.
-    pub fn least(&mut self, keep: Keep<'_>) -> Option<u128> {
+    /// No placement whose joins have vectors that `keep` keeps is predicted to move fewer bytes; `None` if it keeps
+    /// none. What is more than `until` is not looked for.
+    pub fn least(&mut self, keep: Keep<'_>, until: u128) -> Option<u128> {
         let (domains, some) = self.model.kept(keep);
+        if !some {
+            return None;
+        }
         let problem = self.vectors.problem(&self.model, &domains);
-        some.then(|| self.model.bytes(solve(&problem, LEAST, self.watch).bound))
+        let until = until.saturating_mul(self.model.unit.into());
+        Some(self.model.bytes(bound(&problem, LEAST, until, self.watch)))
     }
 
     /// A good placement: what is left between it and the bound is not searched.
@@ -173,7 +178,8 @@ impl<'a> Search<'a> {
 
     fn exact(&mut self, domains: &Domains, close: bool) -> Placed {
         let problem = self.vectors.problem(&self.model, domains);
-        let found = solve(&problem, Budget::default(), self.watch);
+        let search = if close { solve } else { nearly };
+        let found = search(&problem, Budget::default(), self.watch);
         let vectors = chosen(domains, &found.assignment);
         let mut aligner = Aligner::new(&self.model, &mut self.spreads, self.watch);
         let mut best = aligner.place(&vectors);

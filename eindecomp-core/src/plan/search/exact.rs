@@ -26,6 +26,24 @@ impl Default for Budget {
     }
 }
 
+impl Budget {
+    /// One of so many parts of the work.
+    pub(super) fn share(self, parts: u64) -> Budget {
+        Budget {
+            work: self.work / parts,
+            ..self
+        }
+    }
+
+    /// What is left after so much work.
+    pub(super) fn without(self, work: u64) -> Budget {
+        Budget {
+            work: self.work.saturating_sub(work),
+            ..self
+        }
+    }
+}
+
 /// What elimination found.
 pub(super) struct Found {
     pub solution: Solution,
@@ -43,11 +61,7 @@ pub(super) fn optimal(
     if found.is_some() {
         return (found, spent);
     }
-    let left = Budget {
-        work: budget.work.saturating_sub(spent),
-        ..budget
-    };
-    let (found, more) = ordered(problem, Order::Fill, left, progress);
+    let (found, more) = ordered(problem, Order::Fill, budget.without(spent), progress);
     (found, spent + more)
 }
 

@@ -239,10 +239,7 @@ impl Hubs<'_> {
         let none = |v: VarId| vec![0; self.problem.domain(v)];
         let mut all: Vec<Vec<u128>> = self.problem.ids().map(none).collect();
         let mut bound = 0;
-        let share = Budget {
-            work: budget.work / self.own.len() as u64,
-            ..budget
-        };
+        let share = budget.share(self.own.len() as u64);
         for &hub in self.own.keys() {
             let (cut, at) = self.cut(Some(hub));
             let found = marginals(&cut, Order::Small, share, progress);

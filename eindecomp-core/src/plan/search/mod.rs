@@ -62,28 +62,55 @@ impl Solution {
     pub fn is_optimal(&self) -> bool {
         self.cost == self.bound
     }
+
+    /// Is it proved that nothing costs less by more than a part in [`NEAR`]?
+    fn is_near(&self) -> bool {
+        self.cost - self.bound <= self.cost / NEAR
+    }
+}
+
+const NEAR: u128 = 1024;
+
+/// When a search has found enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aim {
+    Optimal,
+    Near,
+}
+
+impl Aim {
+    fn is_met(self, by: &Solution) -> bool {
+        match self {
+            Aim::Optimal => by.is_optimal(),
+            Aim::Near => by.is_near(),
+        }
+    }
 }
 
 /// The cheapest assignment, if the budget and `progress` allow; else the best that was found, with
 /// a bound.
 pub fn solve(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Solution {
-    let share = |parts| Budget {
-        work: budget.work / parts,
-        ..budget
-    };
+    search(problem, budget, progress, Aim::Optimal)
+}
+
+/// As [`solve`], content with an assignment that costs a thousandth more.
+pub fn nearly(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Solution {
+    search(problem, budget, progress, Aim::Near)
+}
+
+fn search(problem: &Problem, budget: Budget, progress: &dyn Progress, aim: Aim) -> Solution {
     let free = !problem.is_limited();
-    let narrowed = free.then(|| hubs::narrow(problem, hubs::DEGREE, share(16), progress));
+    let narrowed = free.then(|| hubs::narrow(problem, hubs::DEGREE, budget.share(16), progress));
     let narrowed = narrowed.flatten();
     if let Some(narrowed) = narrowed {
-        let (best, done) = narrowed.close(problem, share(4), progress);
-        if best.is_optimal() {
+        if aim.is_met(&narrowed.best) {
+            return narrowed.best;
+        }
+        let (best, done) = narrowed.close(problem, budget.share(4), progress);
+        if aim.is_met(&best) {
             return best;
         }
-        let rest = Budget {
-            work: budget.work.saturating_sub(done),
-            ..budget
-        };
-        let found = wide(problem, rest, progress);
+        let found = wide(problem, budget.without(done), progress, aim);
         let bound = found.bound.max(best.bound);
         return match found.cost <= best.cost {
             true if found.bound == bound => found,
@@ -99,7 +126,21 @@ pub fn solve(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Solu
             },
         };
     }
-    wide(problem, budget, progress)
+    wide(problem, budget, progress, aim)
+}
+
+/// No assignment costs less, limits aside. What is more than `until` is not looked for.
+pub fn bound(problem: &Problem, budget: Budget, until: u128, progress: &dyn Progress) -> u128 {
+    let narrowed = hubs::narrow(problem, hubs::DEGREE, budget.share(16), progress);
+    let known = narrowed.as_ref().map_or(0, |n| n.best.bound);
+    if known >= until || narrowed.is_some_and(|n| n.best.is_optimal()) {
+        return known;
+    }
+    let (found, work) = exact::optimal(problem, budget.share(4), progress);
+    match found {
+        Some(found) => found.bound,
+        None => relaxed::bound(problem, budget.without(work), until, progress).max(known),
+    }
 }
 
 /// The min-marginals of every variable, without limits. Beyond the budget, or where many variables depend on one, they are
@@ -112,12 +153,8 @@ pub fn marginals(problem: &Problem, budget: Budget, progress: &dyn Progress) -> 
 }
 
 /// As [`solve`], without regard to what many variables depend on.
-fn wide(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Solution {
-    let share = |parts| Budget {
-        work: budget.work / parts,
-        ..budget
-    };
-    let (found, mut work) = exact::optimal(problem, share(4), progress);
+fn wide(problem: &Problem, budget: Budget, progress: &dyn Progress, aim: Aim) -> Solution {
+    let (found, mut work) = exact::optimal(problem, budget.share(4), progress);
     let exact = found.is_some();
     let start = match found {
         Some(found) if found.is_optimal() => return found,
@@ -125,18 +162,14 @@ fn wide(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Solution 
         None => {
             let small = Budget {
                 table_bytes: budget.table_bytes.min(SPLIT_BYTES),
-                ..share(8)
+                ..budget.share(8)
             };
             let found = exact::split(problem, small, progress);
             work += found.work;
             found.solution
         }
     };
-    let rest = Budget {
-        work: budget.work.saturating_sub(work),
-        ..budget
-    };
-    relaxed::solve(problem, rest, progress, start, exact)
+    relaxed::solve(problem, budget.without(work), progress, start, exact, aim)
 }
 
 /// Bytes of a table where products are split: they bound, others search.

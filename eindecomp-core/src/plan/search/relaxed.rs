@@ -13,7 +13,7 @@ use super::local::Local;
 use super::problem::{Problem, VarId};
 use super::progress::{Progress, Status, Unwatched};
 use super::survivors::{restrict, survivors};
-use super::{INFEASIBLE, Solution};
+use super::{Aim, INFEASIBLE, Solution};
 
 /// Steps after which elimination is tried over the values that may still be cheaper.
 const CLOSE: [usize; 4] = [3, 10, 30, 100];
@@ -30,11 +30,13 @@ pub(super) fn solve(
     progress: &dyn Progress,
     start: Solution,
     exact: bool,
+    aim: Aim,
 ) -> Solution {
     let mut search = Relaxed {
         problem,
         budget,
         progress,
+        aim,
         best: start,
         work: 0,
     };
@@ -42,10 +44,47 @@ pub(super) fn solve(
     search.best
 }
 
+/// A bound by messages alone, limits aside: what is more than `until` is not looked for.
+pub(super) fn bound(
+    problem: &Problem,
+    budget: Budget,
+    until: u128,
+    progress: &dyn Progress,
+) -> u128 {
+    let mut passes = Passes::new(problem, until as f64);
+    let (mut bound, mut work) = (0, 0);
+    let status = |work, bound| Status {
+        work,
+        best: None,
+        bound,
+    };
+    while bound < until && work < budget.work && progress.keep_going(&status(work, bound)) {
+        for _ in 0..BETWEEN {
+            passes.pass(true);
+            passes.pass(false);
+        }
+        work += (2 * BETWEEN * passes.work).max(1);
+        let now = check::bound(problem, &passes.dual()).unwrap_or(0);
+        // at this rate it never comes to that
+        let slow = now.saturating_sub(bound) < until.saturating_sub(now) / HOPE;
+        bound = now.max(bound);
+        if slow {
+            break;
+        }
+    }
+    bound
+}
+
+/// Passes to and fro between two looks at the bound.
+const BETWEEN: u64 = 5;
+/// Looks after which a bound is to be there.
+const HOPE: u128 = 20;
+
 struct Relaxed<'a> {
     problem: &'a Problem,
     budget: Budget,
     progress: &'a dyn Progress,
+    aim: Aim,
     best: Solution,
     work: u64,
 }
@@ -62,7 +101,7 @@ impl Relaxed<'_> {
         let mut excess = vec![0.0; limits.len()];
         let patience = if exact { EXACT_PATIENCE } else { PATIENCE };
         for step in 0.. {
-            if self.best.is_optimal() || since > patience || !self.go_on() {
+            if self.aim.is_met(&self.best) || since > patience || !self.go_on() {
                 return;
             }
             let before = (self.best.cost, self.best.bound);
@@ -111,11 +150,7 @@ impl Relaxed<'_> {
         let Some(dual) = &self.best.dual else { return };
         let kept = survivors(self.problem, dual, self.best.cost);
         let small = restrict(self.problem, &kept);
-        let share = Budget {
-            work: self.budget.work / 4,
-            ..self.budget
-        };
-        let (found, work) = exact::optimal(&small, share, self.progress);
+        let (found, work) = exact::optimal(&small, self.budget.share(4), self.progress);
         self.work += work;
         let Some(found) = found else { return };
         if found.cost < self.best.cost {

@@ -183,10 +183,15 @@ proptest! {
     #[test]
     fn bounds_hold_when_tables_do_not_fit(problem in problems(), cells in 0u64..30, work in 0u64..300) {
         let budget = Budget { table_bytes: 8 * cells, work };
-        let found = solve(&problem, budget, &Unwatched);
         let all = exhaustive::solve(&problem, u128::MAX).unwrap();
-        prop_assert_eq!(check::check(&problem, &found), Ok(()));
-        prop_assert!(found.bound <= all.cost && all.cost <= found.cost);
+        for search in [solve, nearly] {
+            let found = search(&problem, budget, &Unwatched);
+            prop_assert_eq!(check::check(&problem, &found), Ok(()));
+            prop_assert!(found.bound <= all.cost && all.cost <= found.cost);
+        }
+        for until in [all.cost / 2, all.cost, u128::MAX] {
+            prop_assert!(bound(&problem, budget, until, &Unwatched) <= all.cost);
+        }
     }
 
     #[test]
