@@ -29,6 +29,7 @@ mod session;
 mod solve;
 mod source;
 mod timeline;
+mod watch;
 mod weights;
 
 pub use bucket::Buckets;

@@ -12,14 +12,16 @@ use eindecomp_core::plan::Plan;
 use eindecomp_core::task::TaskGraph;
 use eindecomp_core::task::verify::verify;
 use eindecomp_runtime::transport::agree::Action;
-use eindecomp_runtime::{Executor, Tensor, Trace, Traffic};
+use eindecomp_runtime::{Element, Executor, RunError, Tensor, Trace, Traffic};
+use ndarray::Dimension;
 
 use crate::cache::PlanOrigin;
 #[cfg(doc)]
 use crate::machine;
-use crate::model::{Model, Pack, Tensors, Unpack};
+use crate::model::{Array, Model, Pack, Tensors, Unpack, to_array};
 use crate::profile::Profile;
 use crate::session::{Shared, bind};
+use crate::watch::Watched;
 use crate::{Error, solve};
 
 /// How many bindings a program keeps ready.
@@ -113,15 +115,19 @@ pub struct Program {
     bindings: Vec<Binding>,
     trace: Trace,
     loaded: Traffic,
+    watched: Watched,
 }
 
 impl Program {
+    /// Of a graph, of whose tensors those called `watched` are kept at every run.
     pub(crate) fn new(
         shared: Arc<Shared>,
         graph: EinGraph,
+        watched: &[Arc<str>],
         block: Option<String>,
         dims: BTreeMap<Arc<str>, i64>,
     ) -> Result<Program, Error> {
+        let (graph, watched) = Watched::add(graph, watched)?;
         let weights = graph
             .nodes()
             .iter()
@@ -147,6 +153,7 @@ impl Program {
             bindings,
             trace: Trace::default(),
             loaded: Traffic::default(),
+            watched,
         })
     }
 
@@ -232,15 +239,26 @@ impl Program {
         inputs: &BTreeMap<String, Tensor>,
     ) -> Result<BTreeMap<String, Tensor>, Error> {
         let executor = self.prepare(inputs)?;
-        let (outputs, trace) = executor.run(inputs, false)?;
+        let (mut outputs, trace) = executor.run(inputs, false)?;
         self.trace = trace;
-        Ok(self
-            .graph
-            .outputs()
-            .iter()
-            .map(|o| o.name.to_string())
-            .zip(outputs)
-            .collect())
+        self.watched.keep(&mut outputs);
+        Ok(self.output_names().zip(outputs).collect())
+    }
+
+    /// The names of the results.
+    fn output_names(&self) -> impl Iterator<Item = String> {
+        let own = self.graph.outputs().iter().take(self.watched.own());
+        own.map(|output| output.name.to_string())
+    }
+
+    /// The tensors that are watched as `name`, each with its path, as the last run left them: in the order of the
+    /// program, one for each time that its statement was called or repeated; none before the first run.
+    /// [`Session::watch`](crate::Session::watch) has them kept.
+    ///
+    /// # Errors
+    /// A name that is not watched.
+    pub fn watched(&self, name: &str) -> Result<Vec<(&str, &Tensor)>, Error> {
+        self.watched.of(name)
     }
 
     /// Runs once into given tensors, in the order of the graph's outputs; they hold anything after an error.
@@ -252,8 +270,32 @@ impl Program {
         inputs: &BTreeMap<String, Tensor>,
         outputs: &mut [Tensor],
     ) -> Result<(), Error> {
+        let (own, watching) = (self.watched.own(), !self.watched.is_empty());
         let executor = self.prepare(inputs)?;
-        self.trace = executor.run_into(inputs, outputs, false)?;
+        if !watching {
+            self.trace = executor.run_into(inputs, outputs, false)?;
+            return Ok(());
+        }
+        if outputs.len() != own {
+            let given = outputs.len();
+            return Err(RunError::Outputs {
+                expected: own,
+                given,
+            }
+            .into());
+        }
+        // the tensors of the caller, and those that are watched behind them
+        let mut all = executor.outputs();
+        let swap = |all: &mut [Tensor], outputs: &mut [Tensor]| {
+            all.iter_mut()
+                .zip(outputs)
+                .for_each(|(a, b)| std::mem::swap(a, b));
+        };
+        swap(&mut all, outputs);
+        let done = executor.run_into(inputs, &mut all, false);
+        swap(&mut all, outputs);
+        self.trace = done?;
+        self.watched.keep(&mut all);
         Ok(())
     }
 
@@ -439,13 +481,7 @@ impl<M: Model> Compiled<M> {
         let mut results = Tensors::new();
         std::mem::take(outputs).pack(&mut results);
         let mut by_name = results.into_map();
-        let names: Vec<String> = self
-            .program
-            .graph
-            .outputs()
-            .iter()
-            .map(|o| o.name.to_string())
-            .collect();
+        let names: Vec<String> = self.program.output_names().collect();
         let mut given = Vec::new();
         for name in &names {
             let missing = || Error::MissingTensor {
@@ -458,6 +494,24 @@ impl<M: Model> Compiled<M> {
         // The caller has the arrays back also after an error.
         *outputs = M::Outputs::unpack(&mut names.into_iter().zip(given).collect())?;
         done
+    }
+
+    /// The tensors that are watched as `name`, each with its path, as the last run left them ([`Program::watched`]).
+    ///
+    /// # Errors
+    /// As [`Program::watched`], and tensors of another element type or rank.
+    pub fn watched<D: Element, const RANK: usize>(
+        &self,
+        name: &str,
+    ) -> Result<Vec<(String, Array<D, RANK>)>, Error>
+    where
+        ndarray::Dim<[usize; RANK]>: Dimension,
+    {
+        let tensors = self.program.watched(name)?.into_iter();
+        let array = |(path, tensor): (&str, &Tensor)| {
+            Ok((path.to_string(), to_array(path, tensor.clone())?))
+        };
+        tensors.map(array).collect()
     }
 
     /// The untyped program.

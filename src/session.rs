@@ -31,6 +31,8 @@ use crate::program::{Compiled, Program};
 #[derive(Clone)]
 pub struct Session {
     shared: Arc<Shared>,
+    /// Names of tensors that its programs keep.
+    watched: Vec<Arc<str>>,
 }
 
 pub(crate) struct Shared {
@@ -383,6 +385,7 @@ impl SessionBuilder {
                 job,
                 results,
             }),
+            watched: Vec::new(),
         })
     }
 }
@@ -432,11 +435,22 @@ impl Session {
         self.shared.job.as_ref()
     }
 
+    /// The same session, whose programs also keep every tensor of this name: of a parameter or statement
+    /// (`scores`, wherever it is computed), or by its path (`3.x.scores`: in the call that gives `x` in the fourth turn of a
+    /// loop). `session.watch("scores").compile(…)`, then after a run [`Compiled::watched`]. What is watched is a result:
+    /// passes keep it, and the plan is another one.
+    #[must_use]
+    pub fn watch(&self, name: impl Into<Arc<str>>) -> Session {
+        let mut watching = self.clone();
+        watching.watched.push(name.into());
+        watching
+    }
+
     /// Compiles a block at `dims`: plans it, or loads the plan from the cache.
     ///
     /// # Errors
-    /// Mistakes in the graph; dims that do not fit it; a graph that cannot be planned, or whose
-    /// plan needs more memory than the devices have.
+    /// Mistakes in the graph; dims that do not fit it; a watched name that no tensor has; a graph that cannot be
+    /// planned, or whose plan needs more memory than the devices have.
     pub fn compile<M: Model>(
         &self,
         model: ModelGraph<M>,
@@ -450,7 +464,8 @@ impl Session {
             .map(|(name, value)| (Arc::from(name), number(value)))
             .collect();
         let block = block_path::<M>();
-        let program = Program::new(self.shared.clone(), model.into_graph()?, Some(block), dims)?;
+        let (shared, graph) = (self.shared.clone(), model.into_graph()?);
+        let program = Program::new(shared, graph, &self.watched, Some(block), dims)?;
         Ok(Compiled::new(program))
     }
 
@@ -463,6 +478,6 @@ impl Session {
         graph: EinGraph,
         dims: BTreeMap<Arc<str>, i64>,
     ) -> Result<Program, Error> {
-        Program::new(self.shared.clone(), graph, None, dims)
+        Program::new(self.shared.clone(), graph, &self.watched, None, dims)
     }
 }

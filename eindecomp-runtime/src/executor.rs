@@ -155,12 +155,15 @@ impl Executor {
         inputs: &BTreeMap<String, Tensor>,
         spans: bool,
     ) -> Result<(Vec<Tensor>, Trace), RunError> {
-        let mut outputs: Vec<Tensor> = self
-            .output_specs()
-            .map(|(_, d, s)| Tensor::zeros(d, s.to_vec()))
-            .collect();
+        let mut outputs = self.outputs();
         let trace = self.run_into(inputs, &mut outputs, spans)?;
         Ok((outputs, trace))
+    }
+
+    /// Tensors to run into: zeros.
+    pub fn outputs(&self) -> Vec<Tensor> {
+        let zeros = |(_, dtype, shape): (_, _, &[usize])| Tensor::zeros(dtype, shape.to_vec());
+        self.output_specs().map(zeros).collect()
     }
 
     /// Runs once into given tensors, which hold anything after an error.

@@ -33,3 +33,4 @@ mod sentence_similarity;
 mod sizes;
 mod state;
 mod timeline;
+mod watch;

@@ -243,6 +243,34 @@ impl EinGraph {
         }
     }
 
+    /// With every tensor whose path is `name` or ends in it (`scores`, `3.h.scores`) as a result behind the
+    /// others: `watched scores 0`, `watched scores 1`, in the order of the graph. No result that the language
+    /// names has a blank in its name.
+    ///
+    /// # Errors
+    /// [`GraphError::NoTensor`].
+    pub fn watched(mut self, name: &str) -> Result<EinGraph, GraphError> {
+        let ends = |path: &str| {
+            path.strip_suffix(name)
+                .map(|p| p.is_empty() || p.ends_with('.'))
+        };
+        let named = self
+            .ids()
+            .filter(|(_, node)| ends(&node.name) == Some(true));
+        let outputs = named.enumerate().map(|(at, (node, _))| Output {
+            name: format!("watched {name} {at}").into(),
+            node,
+        });
+        let outputs: Vec<Output> = outputs.collect();
+        match outputs.is_empty() {
+            true => Err(GraphError::NoTensor(name.into())),
+            false => {
+                self.outputs.extend(outputs);
+                Ok(self)
+            }
+        }
+    }
+
     /// Every vertex, operands before uses.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
