@@ -188,6 +188,9 @@ pub enum ShapeError {
         /// Which other axis says so.
         because: String,
     },
+    /// What does not hold at the dims that the shapes give, as far as they agree on them.
+    #[error(transparent)]
+    Dims(BindError),
 }
 
 fn list<T: std::fmt::Display>(items: &[T]) -> String {

@@ -1,11 +1,11 @@
 //! Values of symbolic dims from the shapes of given tensors: bare axes first, then linear ones;
 //! every disagreement is reported at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use eindecomp_core::ein::Dim;
-use eindecomp_core::graph::{EinGraph, Node, Role};
+use eindecomp_core::graph::{BindError, EinGraph, Node, Role};
 use eindecomp_runtime::Tensor;
 
 use crate::{Error, ShapeError};
@@ -13,7 +13,8 @@ use crate::{Error, ShapeError};
 /// The dims that `given` determine; those that they do not, and the `pinned` ones, are `known`.
 ///
 /// # Errors
-/// [`Error::Shapes`]: tensors that are missing, unknown or of another type; extents that disagree.
+/// [`Error::Shapes`]: tensors that are missing, unknown or of another type; extents that disagree; with these,
+/// what does not hold at the dims that they agree on.
 pub(crate) fn dims(
     graph: &EinGraph,
     given: &BTreeMap<String, Tensor>,
@@ -23,6 +24,8 @@ pub(crate) fn dims(
 ) -> Result<BTreeMap<Arc<str>, i64>, Error> {
     let mut errors = Vec::new();
     let mut axes = Vec::new();
+    // Dims in axes that are not what they must be, or not there.
+    let mut disputed = BTreeSet::new();
     let declared: Vec<&Node> = graph
         .nodes()
         .iter()
@@ -32,6 +35,7 @@ pub(crate) fn dims(
         let name = node.name.to_string();
         let Some(tensor) = given.get(&*node.name) else {
             errors.push(ShapeError::Missing(name));
+            disputed.extend(symbols(node));
             continue;
         };
         if tensor.dtype() != node.dtype {
@@ -47,6 +51,7 @@ pub(crate) fn dims(
                 declared: declaration(node),
                 given: tensor.shape().len(),
             });
+            disputed.extend(symbols(node));
             continue;
         }
         axes.extend(node.shape.iter().zip(tensor.shape()).enumerate().map(
@@ -92,6 +97,7 @@ pub(crate) fn dims(
             continue;
         };
         if expected != axis.number() {
+            disputed.extend(axis.extent.symbols());
             let source = axis.extent.symbols().into_iter().filter_map(|s| {
                 let (value, place) = solved.get(&s)?;
                 Some(format!("`{s}` is {value} by {place}"))
@@ -113,10 +119,15 @@ pub(crate) fn dims(
         }
     }
     if errors.is_empty() {
-        Ok(dims)
-    } else {
-        Err(Error::Shapes(errors))
+        return Ok(dims);
     }
+    let agreed = |error: &BindError| {
+        let at = error.at();
+        !at.is_empty() && at.iter().all(|(dim, _)| !disputed.contains(dim))
+    };
+    let more = graph.bind(&dims).err().into_iter().flatten();
+    errors.extend(more.filter(agreed).map(ShapeError::Dims));
+    Err(Error::Shapes(errors))
 }
 
 /// One axis of a given tensor.
@@ -159,6 +170,11 @@ impl Axis<'_> {
         let value = scaled.checked_div(a)?;
         (at(value)? == given).then_some((symbol, value))
     }
+}
+
+/// The dims in a shape.
+fn symbols(node: &Node) -> impl Iterator<Item = Arc<str>> + '_ {
+    node.shape.iter().flat_map(Dim::symbols)
 }
 
 /// `f32[B, S]`

@@ -1,6 +1,7 @@
 //! Binding: a graph whose every extent is a number.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -17,7 +18,7 @@ pub enum BindError {
     #[error("dim `{0}` is not bound")]
     Unbound(Arc<str>),
     /// A clause that does not hold.
-    #[error("`{} {} {}` does not hold: {left} against {right} ({})", clause.left, clause.cmp.symbol(), clause.right, clause.origin)]
+    #[error("`{} {} {}` does not hold{at}: {left} against {right} ({})", clause.left, clause.cmp.symbol(), clause.right, clause.origin)]
     Clause {
         /// The clause.
         clause: Clause,
@@ -25,9 +26,11 @@ pub enum BindError {
         left: i64,
         /// Value of its right side.
         right: i64,
+        /// The dims in it.
+        at: At,
     },
     /// An extent below 0.
-    #[error("axis {axis} of `{tensor}` would have extent {extent} = {value}")]
+    #[error("axis {axis} of `{tensor}` would have extent {extent} = {value}{at}")]
     Negative {
         /// The tensor.
         tensor: Arc<str>,
@@ -37,31 +40,80 @@ pub enum BindError {
         extent: Dim,
         /// Its value.
         value: i64,
+        /// The dims in it.
+        at: At,
     },
     /// A tensor whose element count does not fit.
-    #[error("`{0}` would have more than 2^48 elements")]
-    TooLarge(Arc<str>),
+    #[error("`{tensor}` would have more than 2^48 elements{at}")]
+    TooLarge {
+        /// The tensor.
+        tensor: Arc<str>,
+        /// The dims in its shape.
+        at: At,
+    },
     /// A clause of which a side has no value.
-    #[error("`{} {} {}` has no value: {source} ({})", clause.left, clause.cmp.symbol(), clause.right, clause.origin)]
+    #[error("`{} {} {}` has no value{at}: {source} ({})", clause.left, clause.cmp.symbol(), clause.right, clause.origin)]
     ClauseValue {
         /// The clause.
         clause: Clause,
+        /// The dims in it.
+        at: At,
         /// Why.
         #[source]
         source: DimError,
     },
     /// An extent without a value.
-    #[error("`{tensor}`: {source}")]
+    #[error("`{tensor}`{at}: {source}")]
     Dim {
         /// The tensor.
         tensor: Arc<str>,
+        /// The dims in the extent.
+        at: At,
         /// Why.
         #[source]
         source: DimError,
     },
 }
 
+/// Values of dims: ` at D = 10, H = 3`, or nothing where there are none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct At(pub Vec<(Arc<str>, i64)>);
+
+impl At {
+    /// Those of the dims in some extents.
+    fn of<'d>(extents: impl IntoIterator<Item = &'d Dim>, dims: &BTreeMap<Arc<str>, i64>) -> At {
+        let mut symbols = BTreeSet::new();
+        let extents = extents.into_iter();
+        extents.for_each(|extent| extent.collect_symbols(&mut symbols));
+        let values = symbols.into_iter();
+        let values = values.filter_map(|name| dims.get_key_value(&name));
+        At(values.map(|(name, &value)| (name.clone(), value)).collect())
+    }
+}
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (nth, (name, value)) in self.0.iter().enumerate() {
+            let before = if nth == 0 { " at" } else { "," };
+            write!(f, "{before} {name} = {value}")?;
+        }
+        Ok(())
+    }
+}
+
 impl BindError {
+    /// The dims that it depends on.
+    pub fn at(&self) -> &[(Arc<str>, i64)] {
+        match self {
+            BindError::Unbound(_) => &[],
+            BindError::Clause { at, .. }
+            | BindError::ClauseValue { at, .. }
+            | BindError::Negative { at, .. }
+            | BindError::TooLarge { at, .. }
+            | BindError::Dim { at, .. } => &at.0,
+        }
+    }
+
     /// Does it follow from the other, or say the same of another place?
     fn follows(&self, first: &BindError) -> bool {
         use BindError::{Clause, ClauseValue, Dim, Negative};
@@ -127,6 +179,7 @@ impl EinGraph {
         }
         let env = |s: &str| dims.get(s).copied();
         for clause in &self.clauses {
+            let at = At::of([&clause.left, &clause.right], dims);
             match (clause.left.eval(&env), clause.right.eval(&env)) {
                 (Ok(left), Ok(right)) if !clause.cmp.holds(left, right) => {
                     tell(
@@ -135,6 +188,7 @@ impl EinGraph {
                             clause: clause.clone(),
                             left,
                             right,
+                            at,
                         },
                     );
                 }
@@ -143,6 +197,7 @@ impl EinGraph {
                         &mut errors,
                         BindError::ClauseValue {
                             clause: clause.clone(),
+                            at,
                             source,
                         },
                     );
@@ -163,6 +218,7 @@ impl EinGraph {
                         &mut errors,
                         BindError::Dim {
                             tensor: name.clone(),
+                            at: At::of([extent], dims),
                             source,
                         },
                     );
@@ -176,6 +232,7 @@ impl EinGraph {
                             axis,
                             extent: extent.clone(),
                             value,
+                            at: At::of([extent], dims),
                         },
                     );
                     0
@@ -207,7 +264,8 @@ impl EinGraph {
                 }
             }
             if elements > MAX_ELEMENTS {
-                errors.push(BindError::TooLarge(node.name.clone()));
+                let (tensor, at) = (node.name.clone(), At::of(&node.shape, dims));
+                errors.push(BindError::TooLarge { tensor, at });
             }
             node.shape = shape.iter().map(|&n| Dim::from(n as i64)).collect();
             if let Op::EinSum(e) = &mut node.op {

@@ -23,7 +23,7 @@ mod store;
 pub mod testing;
 mod verify;
 
-pub use bind::{BindError, BoundGraph};
+pub use bind::{At, BindError, BoundGraph};
 pub use builder::{GraphBuilder, GraphError};
 pub use einsum_str::{EinsumStrError, EinsumStrErrorKind};
 pub use parse::{ParseError, ParseErrorKind};

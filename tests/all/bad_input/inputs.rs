@@ -101,6 +101,55 @@ fn dims_that_break_a_clause_are_refused() {
     });
 }
 
+#[test]
+fn shapes_and_clauses_that_fail_are_told_at_once_with_the_dims() {
+    within(|| {
+        let text = "fn f<dim B, dim S, dim D, dim H, dim P>(x: f32[B, S, D], y: f32[B, H], p: f32[P, D]) -> f32[B, S, D]
+            where D % H == 0, S <= P {
+            let z[b, s, d] = x[b, s, d] + p[0 + s, d] + y[b, d / (D / H)];
+            z
+        }";
+        let sizes = |s, d, h| dims(&[("B", 2), ("S", s), ("D", d), ("H", h), ("P", 32)]);
+        let says = |error: Error, lines: &[&str]| {
+            let text = error.to_string();
+            assert_eq!(text.lines().skip(1).collect::<Vec<_>>(), lines);
+        };
+        let (divides, fits) = (
+            "  `D % H == 0` does not hold at D = 10, H = 3: 1 against 0 (`where` clause in block `f`)",
+            "  `S <= P` does not hold at P = 32, S = 48: 48 against 32 (`where` clause in block `f`)",
+        );
+        let error = refused(&session(2), block(text, "f"), sizes(48, 10, 3));
+        says(error, &[divides, fits]);
+        let mut program = session(2)
+            .compile_graph(block(text, "f"), sizes(8, 8, 4))
+            .unwrap();
+        let inputs = |x: [usize; 3], y: [usize; 2], p: [usize; 2]| {
+            named([("x", ramp(&x)), ("y", ramp(&y)), ("p", ramp(&p))])
+        };
+        let before = program.run(&inputs([2, 8, 8], [2, 4], [32, 8])).unwrap();
+        let error = program
+            .run(&inputs([2, 48, 10], [2, 3], [32, 10]))
+            .unwrap_err();
+        says(error, &[divides, fits]);
+        // B is in dispute, but what the clauses say is not.
+        let error = program
+            .run(&inputs([2, 48, 10], [4, 3], [32, 10]))
+            .unwrap_err();
+        let b = "  axis 0 (`B`) of `y` is 4, but must be 2: `B` is 2 by axis 0 of `x`";
+        says(error, &[b, divides, fits]);
+        // D is in dispute, so nothing is said of what depends on it.
+        let error = program
+            .run(&inputs([2, 48, 10], [2, 3], [32, 9]))
+            .unwrap_err();
+        let d = "  axis 1 (`D`) of `p` is 9, but must be 10: `D` is 10 by axis 2 of `x`";
+        says(error, &[d, fits]);
+        assert_eq!(
+            program.run(&inputs([2, 8, 8], [2, 4], [32, 8])).unwrap(),
+            before
+        );
+    });
+}
+
 const LOOKUP: &str =
     "fn f<dim S, dim V, dim D>(ids: i64[S], table: f32[V, D]) -> (f32[S, D], f32[S]) {
     let rows[s, d] = table[ids[s], d];

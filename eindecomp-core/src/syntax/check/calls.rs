@@ -366,7 +366,12 @@ impl BodyCx<'_> {
             let params = callee.params.iter();
             let params: Vec<String> = params.map(|p| format!("{}: {}", p.name, p.ty)).collect();
             let help = format!("it is `{name}({})`", params.join(", "));
-            self.errors.push(diag.help(help));
+            let given: Vec<Type> = types.into_iter().cloned().collect();
+            let mended = self.one_more_or_less((&callee, &given), args, said);
+            self.errors.push(match mended {
+                Some(fix) => diag.fix(fix),
+                None => diag.help(help),
+            });
             return None;
         }
         let (given, before): (Vec<Type>, usize) =

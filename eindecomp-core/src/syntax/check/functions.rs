@@ -178,7 +178,7 @@ fn within_product(e: &ast::Expr) -> String {
 }
 
 /// How a function of the table is called.
-fn usage(name: &str, arity: usize) -> String {
+pub(super) fn usage(name: &str, arity: usize) -> String {
     let params = match (name, arity) {
         ("clamp", _) => "x, low, high",
         (_, 1) => "x",

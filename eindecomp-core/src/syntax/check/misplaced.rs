@@ -130,6 +130,66 @@ impl<'a> BodyCx<'a> {
         Some(Fix::replace(args[at].span, name, &help))
     }
 
+    /// One argument more, a tensor that nothing reads, or one less, where just one such call fits.
+    pub(super) fn one_more_or_less(
+        &mut self,
+        (callee, types): (&Block, &[Type]),
+        args: &[ast::Expr],
+        said: &[Type],
+    ) -> Option<Fix> {
+        let wanted = match said {
+            [] => self.wanted_results(self.stmt?),
+            said => said.iter().cloned().map(Some).collect(),
+        };
+        let trial = Trial {
+            callee,
+            args,
+            wanted: &wanted,
+        };
+        let texts: Vec<String> = args.iter().map(ast::Expr::to_string).collect();
+        let mut found = Vec::new();
+        if callee.params.len() == args.len() + 1 {
+            for (name, ty) in self.unread() {
+                for at in 0..=args.len() {
+                    let (mut types, mut texts) = (types.to_vec(), texts.clone());
+                    types.insert(at, Type::Tensor(ty.clone()));
+                    texts.insert(at, name.to_owned());
+                    let edit = match args.get(at) {
+                        Some(next) => (
+                            Span::new(next.span.start, next.span.start),
+                            format!("{name}, "),
+                        ),
+                        None => {
+                            let end = args.last()?.span.end;
+                            (Span::new(end, end), format!(", {name}"))
+                        }
+                    };
+                    found.extend(self.agree(trial, &types).then_some((texts, edit)));
+                }
+            }
+        } else if callee.params.len() + 1 == args.len() {
+            for (at, arg) in args.iter().enumerate() {
+                let (mut types, mut texts) = (types.to_vec(), texts.clone());
+                types.remove(at);
+                texts.remove(at);
+                let gone = match (at, args.get(at + 1)) {
+                    (0, Some(next)) => Span::new(arg.span.start, next.span.start),
+                    (0, None) => arg.span,
+                    _ => Span::new(args[at - 1].span.end, arg.span.end),
+                };
+                let edit = (gone, String::new());
+                found.extend(self.agree(trial, &types).then_some((texts, edit)));
+            }
+        }
+        let (texts, edit) = found.pop().filter(|_| found.is_empty())?;
+        let name = instance::base(callee.name.as_str());
+        let help = format!("did you mean `{name}({})`?", texts.join(", "));
+        Some(Fix {
+            help,
+            edits: vec![edit],
+        })
+    }
+
     /// An argument in the place of one of another call, and that one here, where each fits so alone.
     fn of_another_call(&mut self, trial: Trial<'_>, types: &[Type], stmt: &Stmt) -> Option<Fix> {
         let (ast, mut found) = (self.ast, Vec::new());

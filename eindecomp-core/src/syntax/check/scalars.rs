@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::dims::is_const;
+use super::functions::usage;
 use super::types::Declared;
 use crate::ein::ScalarFn;
 use crate::syntax::ast::{Expr, ExprKind, Item, Path, Program, ScalarFn as Function};
@@ -153,7 +154,7 @@ impl Body<'_, '_> {
                 let diag = Diag::new(Code::Arity, path.span, text);
                 self.errors.push(match self.functions.get(&*name) {
                     Some(function) => diag.secondary(function.head.name.span, "declared here"),
-                    None => diag,
+                    None => diag.help(format!("it is `{}`", usage(&name, wanted))),
                 });
             }
             None if self.declared.lost.contains(&*name) => {}

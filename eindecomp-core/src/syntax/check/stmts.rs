@@ -83,9 +83,9 @@ impl<'a> BodyCx<'a> {
         if let Some((name, state)) = hidden
             && self.names_number(pat)
         {
-            let diag = self.hides_state(name, state, (stmt.span, pat), None);
+            let diag = self.hides_state(name, state, (stmt.span, pat, value), None);
             let bare = Span::new(stmt.span.start, pat.span.start);
-            let help = format!("to store into it write `{pat} = …`");
+            let help = format!("to store into it write `{pat} = {value};`");
             let fix = Fix::replace(bare, "", &help);
             self.errors.push(Diag { help: None, ..diag }.fix(fix));
             return None;
@@ -110,7 +110,8 @@ impl<'a> BodyCx<'a> {
         };
         let made = match hidden {
             Some((name, state)) if made.is_some() => {
-                let diag = self.hides_state(name, state, (stmt.span, pat), made.as_ref());
+                let place = (stmt.span, pat, value);
+                let diag = self.hides_state(name, state, place, made.as_ref());
                 self.errors.push(diag);
                 None
             }
@@ -155,7 +156,7 @@ impl<'a> BodyCx<'a> {
         &mut self,
         name: &Ident,
         state: VarId,
-        (stmt, pat): (Span, &Pattern),
+        (stmt, pat, value): (Span, &Pattern, &ast::Expr),
         made: Option<&Stmt>,
     ) -> Diag {
         let known = &mut self.vars[state.at()];
@@ -173,7 +174,7 @@ impl<'a> BodyCx<'a> {
         match whole {
             true => {
                 let bare = Span::new(stmt.start, pat.span.start);
-                let help = format!("to store into it write `{pat} = …`");
+                let help = format!("to store into it write `{pat} = {value};`");
                 diag.fix(Fix::replace(bare, "", &help))
             }
             false => diag.help(format!(

@@ -96,6 +96,35 @@ impl Parser {
         }
     }
 
+    /// What stands between two tokens, as a user would write it.
+    pub(super) fn written(&self, from: usize, to: usize) -> String {
+        let mut out = String::new();
+        for at in from..to {
+            let Some(tok) = self.peek_at(at) else { break };
+            let close = at == from
+                || matches!(
+                    tok,
+                    Tok::Close(_) | Tok::Punct("," | ":" | ";" | "." | "::")
+                )
+                || matches!(
+                    self.peek_at(at - 1),
+                    Some(Tok::Open(_) | Tok::Punct("." | "::" | ".."))
+                )
+                || *tok == Tok::Open(Delim::Bracket) && self.is_name_at(at - 1)
+                || *tok == Tok::Open(Delim::Paren) && self.is_name_at(at - 1);
+            if !close {
+                out.push(' ');
+            }
+            out += &tok.to_string();
+        }
+        out
+    }
+
+    /// What stands between the bracket at `open` and its partner.
+    pub(super) fn inside(&self, open: usize) -> String {
+        self.written(open + 1, self.buffer.partner(open))
+    }
+
     pub(super) fn is(&self, punct: &str) -> bool {
         self.is_at(self.at, punct)
     }

@@ -51,7 +51,7 @@ impl Parser {
             let right = self.binary(strength(op) + 1)?;
             let compares = |(op, _)| strength(op) == COMPARE;
             if strength(op) == COMPARE && self.binary_op().is_some_and(compares) {
-                return Err(self.chained(&left, op, &right));
+                return Err(self.chained(&left, op, &right)?);
             }
             let kind = ExprKind::Binary(op, Box::new(left), Box::new(right));
             left = Expr {
@@ -110,6 +110,11 @@ impl Parser {
     /// A comparison, or what binds more strongly.
     pub(super) fn compared(&mut self) -> Parse<Expr> {
         self.binary(COMPARE)
+    }
+
+    /// What is compared.
+    pub(super) fn operands(&mut self) -> Parse<Expr> {
+        self.binary(COMPARE + 1)
     }
 
     /// A product, or what binds more strongly.
@@ -450,9 +455,10 @@ impl Parser {
                 break;
             }
             let between = self.span().join(self.buffer.span(after));
+            let shown = indices.iter().map(IndexDecl::to_string);
+            let shown: Vec<String> = shown.chain([self.inside(after)]).collect();
             self.at += 2;
-            let shown: Vec<String> = indices.iter().map(IndexDecl::to_string).collect();
-            self.joined_brackets(between, &format!("[{}, …]", shown.join(", ")));
+            self.joined_brackets(between, &format!("[{}]", shown.join(", ")));
         }
         if indices.is_empty() {
             return self.unexpected("an index to reduce");
@@ -478,6 +484,7 @@ impl Parser {
 
     fn access(&mut self, place: Place) -> Parse<ExprKind> {
         self.not_slice(&place)?;
+        let open = self.at;
         self.open(Delim::Bracket)?;
         if self.is_close(Delim::Bracket) {
             let diag = self.unexpected_diag("an index");
@@ -486,7 +493,9 @@ impl Parser {
         }
         let subs = self.list(Delim::Bracket, Self::sub);
         let subs = subs.map_err(|diag| match self.peek() {
-            Some(Tok::Ident(word)) if **word == *"else" => Box::new(self.inner_else(&place, *diag)),
+            Some(Tok::Ident(word)) if **word == *"else" => {
+                Box::new(self.inner_else(&place, open, *diag))
+            }
             Some(Tok::Punct(".")) => {
                 Box::new(diag.help("any number of leading axes is `..l`, under `dim ..L`"))
             }

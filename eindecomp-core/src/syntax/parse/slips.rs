@@ -177,7 +177,7 @@ impl Parser {
     /// Reports the parentheses here as brackets, and reads them so.
     pub(super) fn indices_in_parens(&mut self, name: &Ident) {
         let (open, close) = (self.span(), self.buffer.span(self.buffer.partner(self.at)));
-        let help = format!("write `{name}[…]`");
+        let help = format!("write `{name}[{}]`", self.inside(self.at));
         let fix = Fix::replace(open, "[", &help).and(close, "]");
         self.slip(open, "indices stand in brackets", fix);
         self.buffer.set_delim(self.at, Delim::Bracket);
@@ -205,12 +205,13 @@ impl Parser {
             return Ok(diag.help(WHERE));
         };
         let end = last.extent.as_ref().map_or(last.name.span, |dim| dim.span);
-        let shown: Vec<String> = reduce.indices.iter().map(|i| i.to_string()).collect();
-        let help = format!(
-            "write `{}[{} where {cond}] …`",
-            reduce.agg,
-            shown.join(", ")
-        );
+        let mut meant = reduce.clone();
+        meant.filter = Some(cond.clone());
+        let meant = Expr {
+            kind: ExprKind::Reduce(meant),
+            span: value.span,
+        };
+        let help = format!("write `{meant}`");
         let place = Span::new(value.span.end, cond.span.end);
         let fix = Fix::after(end, format!(" where {cond}"), &help);
         Ok(diag.fix(fix.and(place, "")))
@@ -352,11 +353,17 @@ impl Parser {
     }
 
     /// The error about `a < b < c`.
-    pub(super) fn chained(&self, left: &Expr, op: BinaryOp, right: &Expr) -> Box<Diag> {
+    pub(super) fn chained(&mut self, left: &Expr, op: BinaryOp, right: &Expr) -> Parse<Box<Diag>> {
         let diag = Diag::new(Code::Syntax, self.span(), "comparisons cannot be chained");
-        let help = format!("write `{left} {} {right} && {right} …`", op.symbol());
+        let second = self.written(self.at, self.at + 1);
+        self.at += 1;
+        let last = self.nested(Self::operands)?;
+        let help = format!(
+            "write `{left} {} {right} && {right} {second} {last}`",
+            op.symbol()
+        );
         let both = Fix::after(right.span, format!(" && {right}"), &help);
-        Box::new(diag.fix(both))
+        Ok(Box::new(diag.fix(both)))
     }
 
     /// Reports an `if` whose values have no braces, the `first` of them.
@@ -419,7 +426,8 @@ impl Parser {
     /// Reports brackets around the indices of a merged axis, and reads them as parentheses.
     pub(super) fn merged_brackets(&mut self) {
         let (open, close) = (self.span(), self.buffer.span(self.buffer.partner(self.at)));
-        let fix = Fix::replace(open, "(", "write `(…)`").and(close, ")");
+        let help = format!("write `({})`", self.inside(self.at));
+        let fix = Fix::replace(open, "(", &help).and(close, ")");
         self.slip(
             open,
             "the indices of a merged axis stand in parentheses",
@@ -429,7 +437,7 @@ impl Parser {
     }
 
     /// The error about `x[i - 1 else 0.0]`, at the `else`.
-    pub(super) fn inner_else(&self, place: &Place, diag: Diag) -> Diag {
+    pub(super) fn inner_else(&self, place: &Place, open: usize, diag: Diag) -> Diag {
         let help = "the value outside stands behind the brackets: `(x[i - 1] else 0.0)`";
         let last = self.at + 1 + usize::from(self.is_at(self.at + 1, "-"));
         let value: String = (self.at + 1..=last)
@@ -445,7 +453,10 @@ impl Parser {
         let fix = Fix::before(
             place.span,
             "(",
-            &format!("write `({place}[…] else {value})`"),
+            &format!(
+                "write `({place}[{}] else {value})`",
+                self.written(open + 1, self.at)
+            ),
         );
         let fix = fix.and(gone, "");
         diag.fix(fix.and(Span::new(close.end, close.end), format!(" else {value})")))

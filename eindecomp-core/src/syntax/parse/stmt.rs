@@ -325,7 +325,8 @@ impl Parser {
             self.at += 1;
             let names = self.list1(Delim::Bracket, "a name", |p| p.binding("a name"))?;
             let end = self.buffer.span(self.at - 1);
-            let fix = Fix::replace(start, "(", "write `(…)`").and(end, ")");
+            let help = format!("write `({})`", listed(&names));
+            let fix = Fix::replace(start, "(", &help).and(end, ")");
             self.slip(start, text, fix);
             return Ok(names);
         }
@@ -336,7 +337,8 @@ impl Parser {
         }
         if names.len() > 1 {
             let span = self.since(start);
-            self.slip(span, text, Fix::wrap(span, "(", ")", "", "write `(…)`"));
+            let shown = format!("({})", listed(&names));
+            self.slip(span, text, Fix::wrap(span, "(", ")", &shown, "write {}"));
         }
         Ok(names)
     }
@@ -571,4 +573,10 @@ fn as_name(expr: &Expr) -> Option<Ident> {
         ExprKind::Name(place) => place.as_ident().cloned(),
         _ => None,
     }
+}
+
+/// Names as they are listed.
+fn listed(names: &[Ident]) -> String {
+    let names: Vec<&str> = names.iter().map(Ident::as_str).collect();
+    names.join(", ")
 }

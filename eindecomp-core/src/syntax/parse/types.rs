@@ -26,7 +26,8 @@ impl Parser {
         if self.is_open(Delim::Bracket) {
             let (open, close) = (self.span(), self.buffer.span(self.buffer.partner(self.at)));
             let diag = Diag::new(Code::Syntax, open, "generics stand in `<` and `>`");
-            let fix = Fix::replace(open, "<", "write `<…>`").and(close, ">");
+            let help = format!("write `<{}>`", self.inside(self.at));
+            let fix = Fix::replace(open, "<", &help).and(close, ">");
             return Err(Box::new(diag.fix(fix)));
         }
         if !self.eat("<") {

@@ -85,9 +85,45 @@ impl Parser {
         self.is(";")
     }
 
+    /// `x[:, 0]`: each `:` stands for an index of the left that the access does not name.
+    fn whole_axes(&self, place: &Place) -> Option<Diag> {
+        let (open, close) = (self.at, self.buffer.partner(self.at));
+        let ends = |at: usize| at == close || self.is_at(at, ",");
+        let starts = |at: usize| at == open + 1 || self.is_at(at - 1, ",");
+        let colons =
+            (open + 1..close).filter(|&at| self.is_at(at, ":") && starts(at) && ends(at + 1));
+        let colons: Vec<usize> = colons.collect();
+        let first = self.buffer.span(*colons.first()?);
+        let diag = Diag::new(Code::Syntax, first, "an axis is read by an index");
+        let named = |name: &str| (open..close).any(|at| self.is_word_at(at, name));
+        let left = self.left.as_ref().and_then(|left| left.indices.as_ref());
+        let free = left.into_iter().flatten().filter(|name| !named(name));
+        let free: Vec<&String> = free.collect();
+        if free.len() != colons.len() {
+            return Some(diag.help("name it as on the left: `let y[b] = x[b, 0];`"));
+        }
+        let mut names = colons.iter().zip(&free);
+        let shown: String = (open + 1..close)
+            .map(|at| match names.clone().find(|(colon, _)| **colon == at) {
+                Some((_, name)) => (*name).clone(),
+                None if self.is_at(at, ",") => ", ".into(),
+                None => self.written(at, at + 1),
+            })
+            .collect();
+        let help = format!("write `{place}[{shown}]`");
+        let (at, name) = names.next()?;
+        let fix = Fix::replace(self.buffer.span(*at), name.as_str(), &help);
+        Some(diag.fix(names.fold(fix, |fix, (at, name)| {
+            fix.and(self.buffer.span(*at), name.as_str())
+        })))
+    }
+
     /// `x[2..5]` and `x[2:5]`, where nothing else is read.
     fn slice(&mut self, place: &Place) -> Option<Diag> {
         let close = self.buffer.partner(self.at);
+        if let Some(diag) = self.whole_axes(place) {
+            return Some(diag);
+        }
         let mut at = self.at + 1;
         // A `..` in front is that of any number of axes.
         at = self.buffer.after_tree(at);
@@ -425,7 +461,10 @@ impl Parser {
         let follows = matches!(self.peek(), Some(Tok::Ident(_) | Tok::Open(Delim::Paren)));
         if follows && !args.is_empty() && args.iter().all(name) {
             let shown: Vec<String> = args.iter().map(Expr::to_string).collect();
-            let help = format!("write `{agg}[{}] …`", shown.join(", "));
+            let Ok(body) = self.nested(Self::product) else {
+                return Ok(Box::new(diag.help(help)));
+            };
+            let help = format!("write `{agg}[{}] {body}`", shown.join(", "));
             let fix = Fix::replace(open, "[", &help).and(self.buffer.span(close), "]");
             return Ok(Box::new(diag.fix(fix)));
         }
