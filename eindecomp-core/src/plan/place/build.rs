@@ -152,6 +152,9 @@ pub(super) fn element(dtype: DType, rank: usize) -> Vec<Part> {
 /// What decides the ties of a join: its vectors, extents, and what it reads of kept weights.
 type TieKey = (usize, Vec<usize>, Vec<(AccessMap, Vec<usize>, DType)>);
 
+/// Vectors and their ties.
+type Ranked = (Rc<List<Vector>>, Rc<Vec<u64>>);
+
 /// The blocks that a room has, and their vectors.
 type Joins = (Blocks, Rc<List<Vector>>);
 
@@ -162,7 +165,7 @@ struct Build<'a> {
     numbers: HashMap<(Kind, Cuts, u64), usize>,
     joins: HashMap<Room, Option<Joins>>,
     owners: HashMap<Vec<usize>, Rc<List<Vector>>>,
-    replicas: HashMap<(usize, Vec<usize>), Rc<List<Vector>>>,
+    replicas: HashMap<(usize, Cuts, Kind), Ranked>,
     ties: HashMap<TieKey, Rc<Vec<u64>>>,
     /// Equal ties are one.
     equal: HashMap<Vec<u64>, Rc<Vec<u64>>>,
@@ -426,20 +429,21 @@ impl Build<'_> {
                 ..owner
             };
         }
+        let kind = self.copies(id);
         let (shape, on) = (self.graph.shape(id), self.model.on);
         let lists = &mut self.model.vectors;
         let own = &self.model.variables[owner.variable.at()].domain;
-        let key = (own.id, shape.to_vec());
-        let domain = self.replicas.entry(key).or_insert_with(|| {
+        let key = (own.id, owner.cuts.clone(), kind.clone());
+        let known = self.replicas.entry(key).or_insert_with_key(|key| {
             let own = own.all.iter().map(|v| match &owner.cuts {
                 Some(cuts) => v.through(cuts),
                 None => v.clone(),
             });
-            lists.intern(replicas(on, shape, &own.collect::<Vec<_>>()))
+            let all = lists.intern(replicas(on, shape, &own.collect::<Vec<_>>()));
+            let ties = Rc::new(key.2.needed(&all.all));
+            (all, ties)
         });
-        let domain = domain.clone();
-        let kind = self.copies(id);
-        let ties = Rc::new(kind.needed(&domain.all));
+        let (domain, ties) = known.clone();
         let variable = self.variable(None, domain, ties);
         self.edge(variable, &owner, kind);
         Source {

@@ -10,7 +10,9 @@
 //! Costs are bytes; ties break by bytes loaded and held, then by the size of the largest tuple.
 //! Both follow from vectors alone, as does which variables and edges there are.
 
+use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::kind::Kind;
 use super::spread::{Spread, Vector};
@@ -18,7 +20,7 @@ use super::values::{List, Lists};
 use crate::graph::NodeId;
 use crate::plan::room::{Blocks, Room};
 use crate::plan::search::VarId;
-use crate::plan::{Hierarchy, NodePlan};
+use crate::plan::{Hierarchy, Layout, NodePlan};
 
 /// A predicate that keeps some partition vectors of a join; where it keeps none, all stay.
 pub(crate) type Keep<'a> = &'a dyn Fn(NodeId, &[u32]) -> bool;
@@ -155,23 +157,30 @@ impl Model {
 
     /// The plan entries of an assignment; their costs are still 0.
     pub fn read(&self, assignment: &[Spread]) -> Vec<NodePlan> {
-        let owner = |s: &Source| {
-            let spread = &assignment[s.variable.at()];
-            match &s.cuts {
-                Some(cuts) => spread.through(cuts).layout(),
-                None => spread.layout(),
-            }
-        };
-        let join = |e: &Entry, j: VarId| {
-            let blocks = assignment[j.at()].layout();
-            match &e.cut {
-                Some(cut) => blocks.cut(&cut.room.calls(cut.of, &blocks.parts, cut.outputs)),
-                None => blocks,
-            }
+        // equal layouts are one
+        let mut known: HashMap<Spread, Arc<Layout>> = HashMap::new();
+        let mut layout = |spread: &Spread, cuts: &Cuts| {
+            let spread = match cuts {
+                Some(cuts) => spread.through(cuts),
+                None => spread.clone(),
+            };
+            let made = known.entry(spread);
+            made.or_insert_with_key(|s| s.layout().into()).clone()
         };
         let entry = |e: &Entry| NodePlan {
-            join: e.join.map(|j| join(e, j).into()),
-            owner: e.owner.as_ref().map(|o| owner(o).into()),
+            join: e.join.map(|j| {
+                let spread = &assignment[j.at()];
+                let blocks = layout(spread, &None);
+                match &e.cut {
+                    Some(cut) => {
+                        let parts = &spread.vector.parts;
+                        let calls = cut.room.calls(cut.of, parts, cut.outputs);
+                        blocks.cut(&calls).into()
+                    }
+                    None => blocks,
+                }
+            }),
+            owner: (e.owner.as_ref()).map(|o| layout(&assignment[o.variable.at()], &o.cuts)),
             cost: 0,
         };
         self.entries.iter().map(entry).collect()

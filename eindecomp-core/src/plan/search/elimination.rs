@@ -17,6 +17,7 @@ use super::kernel::{self, Axis, Part};
 use super::maps::{MapId, Maps};
 use super::problem::Problem;
 use super::tables::{TableId, Tables};
+use crate::quick::Table;
 
 /// A table over classes of some variables, row-major in ascending variable order.
 #[derive(Clone, Debug)]
@@ -64,8 +65,8 @@ type Rank = (Reverse<bool>, u64, u64);
 pub(super) struct Algebra {
     pub tables: Tables,
     pub maps: Maps,
-    products: HashMap<ProductKey, (TableId, u64)>,
-    sums: HashMap<SumKey, TableId>,
+    products: Table<ProductKey, (TableId, u64)>,
+    sums: Table<SumKey, TableId>,
 }
 
 /// A factor in a product: its table and, per axis, which one of the space it is and what entry
@@ -250,8 +251,8 @@ pub(super) struct Elimination {
     factors: Vec<Option<Factor>>,
     /// Per variable: the factors over it.
     of: Vec<Vec<usize>>,
-    /// Per variable: those that share a factor with it, and what those factors see of them.
-    neighbours: Vec<BTreeMap<u32, MapId>>,
+    /// Per variable, ascending: those that share a factor with it, and what those factors see of them.
+    neighbours: Vec<Vec<(u32, MapId)>>,
     /// Per variable not yet eliminated: its place in the order.
     rank: Vec<Option<Rank>>,
     order: BTreeSet<(Rank, u32)>,
@@ -275,7 +276,7 @@ impl Elimination {
             algebra: Algebra::of(problem),
             factors: Vec::new(),
             of: vec![Vec::new(); n],
-            neighbours: vec![BTreeMap::new(); n],
+            neighbours: vec![Vec::new(); n],
             rank: vec![None; n],
             order: BTreeSet::new(),
             clusters: Vec::new(),
@@ -314,8 +315,7 @@ impl Elimination {
                 from: None,
             });
         }
-        let all: BTreeSet<u32> = (0..n as u32).collect();
-        state.refresh(&all);
+        state.refresh_all();
         state
     }
 
@@ -337,11 +337,30 @@ impl Elimination {
         go_on(spent, self.split);
     }
 
+    /// Eliminates every variable, unless a product would be split, or `go_on`, asked before each with the work done so
+    /// far, says no: was each eliminated?
+    pub fn run_whole(&mut self, go_on: &mut dyn FnMut(u64) -> bool) -> bool {
+        let all = self.budget.work;
+        while let Some((_, v)) = self.order.pop_first() {
+            if self.split || !go_on(all - self.budget.work) {
+                return false;
+            }
+            self.eliminate(v);
+        }
+        !self.split
+    }
+
+    /// What is left of the budget's work.
+    pub fn left(&self) -> u64 {
+        self.budget.work
+    }
+
     /// Adds a factor; where factors merge, one over the same classes is added to it.
     fn add(&mut self, mut factor: Factor) {
         let maps = &self.algebra.maps;
         factor.scope.retain(|s| maps.classes(s.1) > 1);
-        let Some(&(first, _)) = factor.scope.first() else {
+        let few = factor.scope.iter().map(|s| s.0);
+        let Some(few) = few.min_by_key(|&v| self.of[v as usize].len()) else {
             match self.algebra.tables.get(factor.table)[0] {
                 INFEASIBLE => self.feasible = false,
                 cost => self.constant += u128::from(cost),
@@ -349,7 +368,7 @@ impl Elimination {
             return;
         };
         if self.merge {
-            let same = self.of[first as usize].iter().copied().find(|&f| {
+            let same = self.of[few as usize].iter().copied().find(|&f| {
                 let old = self.factors[f].as_ref();
                 old.is_some_and(|f| f.scope == factor.scope)
             });
@@ -366,39 +385,97 @@ impl Elimination {
         self.factors.push(Some(factor));
     }
 
-    /// Recomputes neighbours of `changed`, and the ranks that depend on them.
-    fn refresh(&mut self, changed: &BTreeSet<u32>) {
-        let mut affected = changed.clone();
-        for &v in changed {
-            let factors = &self.factors;
-            let around = self.of[v as usize]
-                .iter()
-                .filter_map(|&f| factors[f].as_ref());
-            let mut around = self.algebra.scope(around);
-            around.remove(&v);
-            affected.extend(around.keys());
-            self.neighbours[v as usize] = around;
+    /// Neighbours and ranks of every variable.
+    fn refresh_all(&mut self) {
+        for v in 0..self.of.len() {
+            let factors = self.of[v].iter().filter_map(|&f| self.factors[f].as_ref());
+            let mut around = self.algebra.scope(factors);
+            around.remove(&(v as u32));
+            self.neighbours[v] = around.into_iter().collect();
         }
-        for v in affected {
-            let rank = self.rank_of(v);
-            if let Some(old) = self.rank[v as usize].replace(rank) {
-                self.order.remove(&(old, v));
+        (0..self.of.len() as u32).for_each(|v| self.rank_again(v));
+    }
+
+    /// Neighbours among `changed`, whose factors were replaced by such over some of them, and the ranks that depend on
+    /// these: of variables beyond them only those with two neighbours that are new to each other.
+    fn refresh(&mut self, changed: &[u32]) {
+        let mut affected = changed.to_vec();
+        for (i, &v) in changed.iter().enumerate() {
+            for &u in &changed[i + 1..] {
+                let seen = self.seen_together(v, u);
+                let known = self.near(v, u).is_some();
+                for (v, (u, map)) in [(v, (u, seen.map(|s| s[1]))), (u, (v, seen.map(|s| s[0])))] {
+                    let near = &mut self.neighbours[v as usize];
+                    match (near.binary_search_by_key(&u, |n| n.0), map) {
+                        (Ok(at), Some(map)) => near[at].1 = map,
+                        (Ok(at), None) => drop(near.remove(at)),
+                        (Err(at), Some(map)) => near.insert(at, (u, map)),
+                        (Err(_), None) => {}
+                    }
+                }
+                if seen.is_some() != known {
+                    let count = |v: u32| self.neighbours[v as usize].len();
+                    let (few, many) = if count(v) < count(u) { (v, u) } else { (u, v) };
+                    let both = self.neighbours[few as usize].iter().map(|n| n.0);
+                    affected.extend(both.filter(|&w| self.near(w, many).is_some()));
+                }
             }
-            self.order.insert((rank, v));
         }
+        affected.sort_unstable();
+        affected.dedup();
+        affected.into_iter().for_each(|v| self.rank_again(v));
+    }
+
+    /// What the factors over both of two variables see of them; `None` if there are none.
+    fn seen_together(&mut self, v: u32, u: u32) -> Option<[MapId; 2]> {
+        let few = match self.of[v as usize].len() < self.of[u as usize].len() {
+            true => v,
+            false => u,
+        };
+        let mut seen: Option<[MapId; 2]> = None;
+        for &f in &self.of[few as usize] {
+            let Some(factor) = &self.factors[f] else {
+                continue;
+            };
+            if let (Some(a), Some(b)) = (factor.map(v), factor.map(u)) {
+                let maps = &mut self.algebra.maps;
+                seen = Some(match seen {
+                    Some([c, d]) => [maps.join(a, c), maps.join(b, d)],
+                    None => [a, b],
+                });
+            }
+        }
+        seen
+    }
+
+    fn near(&self, v: u32, u: u32) -> Option<MapId> {
+        let near = &self.neighbours[v as usize];
+        let at = near.binary_search_by_key(&u, |n| n.0).ok()?;
+        Some(near[at].1)
+    }
+
+    fn rank_again(&mut self, v: u32) {
+        let rank = self.rank_of(v);
+        match self.rank[v as usize].replace(rank) {
+            Some(old) if old == rank => return,
+            Some(old) => drop(self.order.remove(&(old, v))),
+            None => {}
+        }
+        self.order.insert((rank, v));
     }
 
     fn rank_of(&self, v: u32) -> Rank {
         let size = |m: &MapId| self.algebra.maps.classes(*m) as u64;
         let around = &self.neighbours[v as usize];
-        let cells = around.values().fold(1u64, |n, m| n.saturating_mul(size(m)));
+        let sizes = around.iter().map(|(_, m)| size(m));
+        let cells = sizes.fold(1u64, u64::saturating_mul);
         if cells.saturating_mul(8) > self.budget.table_bytes {
             return (Reverse(false), cells, 0);
         }
         let mut fill = 0u64;
         for (i, (a, m)) in around.iter().enumerate() {
             for (b, n) in around.iter().skip(i + 1) {
-                if !self.neighbours[*a as usize].contains_key(b) {
+                if self.near(*a, *b).is_none() {
                     fill = fill.saturating_add(size(m) * size(n));
                 }
             }
@@ -448,8 +525,12 @@ impl Elimination {
             }
         }
         self.rank[v as usize] = None;
-        let around = std::mem::take(&mut self.neighbours[v as usize]);
-        self.refresh(&around.into_keys().collect());
+        let around = std::mem::take(&mut self.neighbours[v as usize]).into_iter();
+        let around: Vec<u32> = around.map(|n| n.0).collect();
+        for &u in &around {
+            self.neighbours[u as usize].retain(|n| n.0 != v);
+        }
+        self.refresh(&around);
     }
 
     /// The factors in as few groups as the budget allows, each over few enough classes.

@@ -72,14 +72,10 @@ pub(super) fn ordered(
     budget: Budget,
     progress: &dyn Progress,
 ) -> (Option<Solution>, u64) {
-    let mut spent = 0;
     let mut state = Elimination::new(problem, budget, order, true);
-    state.run(&mut |work, split| {
-        spent = work;
-        !split && go_on(progress, work)
-    });
-    let found = (!state.split).then(|| solution(problem, &state, state.decode()));
-    (found, spent)
+    let whole = state.run_whole(&mut |work| go_on(progress, work));
+    let found = whole.then(|| solution(problem, &state, state.decode()));
+    (found, budget.work - state.left())
 }
 
 /// A good assignment with a bound, by elimination of split products; limits aside.

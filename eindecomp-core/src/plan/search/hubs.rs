@@ -20,7 +20,7 @@ pub(super) const DEGREE: usize = 16;
 /// With more of them the rest is not what is wide.
 const MOST: usize = 12;
 /// Additions that are done rather than cutting hubs.
-const EASY: u64 = 20_000_000;
+const EASY: u64 = 100_000_000;
 /// Most variables of a part that depends on one hub alone.
 const PENDANT: usize = 16;
 
@@ -76,7 +76,7 @@ pub(super) fn narrow(
     let all = |v: VarId| (0..problem.domain(v) as u32).collect::<Vec<_>>();
     let mut kept: Vec<Vec<u32>> = problem.ids().map(all).collect();
     let easy = Budget {
-        work: EASY.min(budget.work / 16),
+        work: EASY.min(budget.work / 8),
         ..budget
     };
     let (found, mut work) = exact::ordered(problem, Order::Small, easy, progress);

@@ -30,6 +30,7 @@ mod tables;
 mod trees;
 
 pub use dual::Dual;
+use elimination::Order;
 pub use exact::Budget;
 pub use marginals::Marginals;
 pub use problem::{Edge, INFEASIBLE, PairTable, Problem, VarId};
@@ -131,15 +132,18 @@ fn search(problem: &Problem, budget: Budget, progress: &dyn Progress, aim: Aim) 
 
 /// No assignment costs less, limits aside. What is more than `until` is not looked for.
 pub fn bound(problem: &Problem, budget: Budget, until: u128, progress: &dyn Progress) -> u128 {
-    let narrowed = hubs::narrow(problem, hubs::DEGREE, budget.share(16), progress);
-    let known = narrowed.as_ref().map_or(0, |n| n.best.bound);
-    if known >= until || narrowed.is_some_and(|n| n.best.is_optimal()) {
-        return known;
+    let (found, work) = exact::ordered(problem, Order::Small, budget.share(4), progress);
+    if let Some(found) = found {
+        return found.bound;
     }
-    let (found, work) = exact::optimal(problem, budget.share(4), progress);
-    match found {
-        Some(found) => found.bound,
-        None => relaxed::bound(problem, budget.without(work), until, progress).max(known),
+    let budget = budget.without(work);
+    let narrowed = hubs::narrow(problem, hubs::DEGREE, budget.share(4), progress);
+    match narrowed.map(|n| n.best) {
+        Some(best) if best.is_optimal() || best.bound >= until => best.bound,
+        best => {
+            let found = relaxed::bound(problem, budget, until, progress);
+            found.max(best.map_or(0, |b| b.bound))
+        }
     }
 }
 
@@ -147,9 +151,7 @@ pub fn bound(problem: &Problem, budget: Budget, until: u128, progress: &dyn Prog
 /// lower bounds.
 pub fn marginals(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Marginals {
     let bounds = hubs::bounds(problem, hubs::DEGREE, budget, progress);
-    bounds.unwrap_or_else(|| {
-        marginals::marginals(problem, elimination::Order::Fill, budget, progress)
-    })
+    bounds.unwrap_or_else(|| marginals::marginals(problem, Order::Fill, budget, progress))
 }
 
 /// As [`solve`], without regard to what many variables depend on.
