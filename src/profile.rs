@@ -41,6 +41,8 @@ pub struct Profile {
 pub struct StatementProfile {
     /// Its name.
     pub name: String,
+    /// Where it stands, `src/model.rs:12`, if it was read from a file.
+    pub source: Option<String>,
     /// How its kernel runs.
     pub kernel: String,
     /// Tiles.
@@ -141,6 +143,7 @@ impl Profile {
             let opaque = vertex.is_some_and(|e| e.opaque().is_some());
             statements.push(StatementProfile {
                 name: name.to_string(),
+                source: graph.graph().place(name).map(|place| place.to_string()),
                 kernel,
                 calls: sums.calls,
                 busy: sums.busy,
@@ -245,7 +248,11 @@ impl Row {
             flops: s.flops,
             peak: s.share_of_peak(),
             bytes: Some((s.read, s.written)),
-            what: format!("{:<20} {} × {}", s.name, s.calls, s.kernel),
+            what: {
+                let source = s.source.as_ref().map(|place| format!(", {place}"));
+                let source = source.unwrap_or_default();
+                format!("{:<20} {} × {}{source}", s.name, s.calls, s.kernel)
+            },
         }
     }
 

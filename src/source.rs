@@ -10,7 +10,7 @@ use eindecomp_core::graph::from_syntax::{
     Arg, Consts, Context, Foreign, Hosts, LowerError, MAX_STATEMENTS, append_block,
     block_graph_with, statements,
 };
-use eindecomp_core::graph::{GraphBuilder, NodeId};
+use eindecomp_core::graph::{GraphBuilder, Lines, NodeId};
 use eindecomp_core::kernel::KernelFn;
 use eindecomp_core::syntax::ast::{Item, Path, Program};
 use eindecomp_core::syntax::check::{Checked, ForeignCall, Others, Signature, check_with};
@@ -19,10 +19,12 @@ use eindecomp_core::syntax::{Diag, parse_text};
 use crate::Error;
 use crate::model::{Model, ModelGraph};
 
-/// A program: its text, the values of the Rust consts in it, the functions of its kernels, and what
+/// A program: its text, where it stands, the values of the Rust consts in it, the functions of its kernels, and what
 /// it uses of others.
 pub struct Source {
     text: &'static str,
+    file: &'static str,
+    lines: &'static [u32],
     consts: &'static [(&'static str, i64)],
     kernels: &'static [(&'static str, KernelFn)],
     others: &'static [(&'static str, Other)],
@@ -63,6 +65,7 @@ impl Other {
 /// A program that has been read.
 struct Read {
     checked: Checked,
+    lines: Lines,
     consts: Consts,
 }
 
@@ -70,15 +73,19 @@ struct Read {
 type Stack = Vec<(*const Source, Arc<str>)>;
 
 impl Source {
-    /// The program of an `ein!`; what it uses of others goes by the path that it is mentioned by.
+    /// The program of an `ein!` in `file`, with the line of each of its statements; what it uses of others goes by
+    /// the path that it is mentioned by.
     pub const fn new(
         text: &'static str,
+        (file, lines): (&'static str, &'static [u32]),
         consts: &'static [(&'static str, i64)],
         kernels: &'static [(&'static str, KernelFn)],
         others: &'static [(&'static str, Other)],
     ) -> Source {
         Source {
             text,
+            file,
+            lines,
             consts,
             kernels,
             others,
@@ -120,7 +127,12 @@ impl Source {
             Some((symbol.clone(), *value))
         });
         let consts = own.chain(theirs).collect();
-        Ok(Read { checked, consts })
+        let lines = Lines::new(program, self.file, self.lines);
+        Ok(Read {
+            checked,
+            lines,
+            consts,
+        })
     }
 
     /// A struct, as other programs see it.
@@ -186,6 +198,7 @@ impl Source {
                 hosts: &hosts,
                 foreign: &mut calls,
                 prefix: "",
+                lines: Some(&read.lines),
             };
             block_graph_with(&read.checked, block, &mut context)
                 .map_err(|errors| texts(errors).join("\n"))
@@ -243,6 +256,7 @@ impl Source {
             hosts: &Hosts::new(),
             foreign: &mut calls,
             prefix,
+            lines: Some(&read.lines),
         };
         let dims = dims.iter().map(|(name, dim)| ((*name).into(), dim.clone()));
         let dims = dims.collect();

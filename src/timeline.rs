@@ -94,6 +94,9 @@ struct Args<'a> {
     task: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     piece: Option<usize>,
+    /// Of the statement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kernel: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -230,6 +233,7 @@ impl Timeline {
             let size = self.tasks.buffer(b).dtype.size() as u64;
             Some(region.volume() as u64 * size)
         };
+        let place = |name: &str| self.graph.graph().place(name).map(|place| &**place);
         let mut args = Args {
             task: Some(span.task),
             piece: Some(span.piece),
@@ -238,6 +242,7 @@ impl Timeline {
         let mut boxed = |b: BufferId, region: &Region| {
             args.bytes = bytes(b, region);
             args.tile = Some(region.to_string());
+            args.source = place(tensor(b));
             tensor(b).to_string()
         };
         let (cat, name) = match &task.kind {
@@ -249,7 +254,9 @@ impl Timeline {
                 (args.read, args.written) = (Some(read), Some(written));
                 let tiles: Vec<String> = boxes.iter().map(|b| self.tile(*node, b)).collect();
                 args.tile = Some(tiles.join("; "));
-                ("kernel", self.graph.node(*node).name.to_string())
+                let name = &self.graph.node(*node).name;
+                args.source = place(name);
+                ("kernel", name.to_string())
             }
             TaskKind::Aggregate {
                 node, dst, region, ..

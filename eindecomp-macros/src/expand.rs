@@ -12,9 +12,10 @@ mod structure;
 use std::collections::{BTreeMap, BTreeSet};
 
 use eindecomp_core::syntax::Code;
+use eindecomp_core::syntax::ast::statements;
 use eindecomp_core::syntax::ast::{self, AttrKind, Item, Path, Program};
 use eindecomp_core::syntax::check::{Checked, Mentions, Paths};
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{format_ident, quote};
 
 use crate::shape::Structs;
@@ -97,6 +98,7 @@ fn holder(cx: &Context) -> TokenStream {
         let path = rust::path(cx.source, path);
         quote!((#text, { const VALUE: #e::__private::core::primitive::usize = #path; VALUE as #e::__private::core::primitive::i64 }))
     });
+    let lines = statements(cx.tree).map(|span| Literal::u32_unsuffixed(cx.source.line(span)));
     let others = others::values(cx.source, cx.mentions);
     let kernels = kernels(cx.tree).map(|(name, path)| {
         let (name, path) = (name.as_str(), rust::path(cx.source, path));
@@ -107,7 +109,7 @@ fn holder(cx: &Context) -> TokenStream {
         #[allow(dead_code, non_snake_case)]
         fn #name() -> &'static #e::__private::Source {
             static SOURCE: #e::__private::Source =
-                #e::__private::Source::new(#text, &[#(#consts),*], &[#(#kernels),*], #others);
+                #e::__private::Source::new(#text, (#e::__private::core::file!(), &[#(#lines),*]), &[#(#consts),*], &[#(#kernels),*], #others);
             &SOURCE
         }
     }

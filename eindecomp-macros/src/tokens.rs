@@ -75,6 +75,13 @@ impl Source {
         self.words.get(&span.start)
     }
 
+    /// The line of the file in which `span` starts; 0 outside of a compiler.
+    pub fn line(&self, span: Span) -> u32 {
+        let at = self.ends(span).0;
+        let line = || u32::try_from(at.unwrap().line()).unwrap_or(u32::MAX);
+        proc_macro::is_available().then(line).unwrap_or(0)
+    }
+
     /// Rust's spans of the first and last token that `span` covers; past the end, of the last
     /// token there is. In the signature of another program, of the nearest place.
     pub fn ends(&self, span: Span) -> Ends {

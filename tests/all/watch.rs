@@ -92,3 +92,42 @@ fn names_that_are_not_watched_are_told() {
     let rank = program.watched::<f32, 2>("first").unwrap_err().to_string();
     assert!(rank.contains("`first` is f32 with 1 axes"), "{rank}");
 }
+
+#[test]
+fn tensors_know_where_their_statements_stand() {
+    let graph = mixed::graph().into_graph().unwrap();
+    let line = |text| {
+        let lines = include_str!("watch.rs").lines();
+        let at = lines.take_while(|line| !line.contains(text)).count() + 1;
+        format!("{}:{at}", file!())
+    };
+    let place = |name: &str| graph.place(name).map(|place| place.to_string());
+    for (name, text) in [
+        ("0.h.half", "let half[i, j]"),
+        ("1.h.y", "let y[i, j] = half"),
+        ("first", "let first[i]"),
+        ("y", "let y[i, j] = h[i, j]"),
+    ] {
+        assert_eq!(place(name), Some(line(text)), "{name}");
+    }
+    assert_eq!(place("x"), None);
+    let at = mixed::Dims { n: 6 };
+    for devices in [1, 3] {
+        let mut program = session(devices).compile(mixed::graph(), at).unwrap();
+        let profile = program.profile(mixed::Inputs { x: numbers(6) }).unwrap();
+        let all = &profile.statements;
+        assert!(all.iter().all(|s| s.source == place(&s.name)));
+        assert!(
+            all.iter().any(|s| s.source == Some(line("let first[i]"))),
+            "{profile}"
+        );
+        assert!(
+            profile.to_string().contains(&line("let first[i]")),
+            "{profile}"
+        );
+        let file = tempfile::NamedTempFile::new().unwrap();
+        profile.write_timeline(file.path()).unwrap();
+        let told = std::fs::read_to_string(file.path()).unwrap();
+        assert!(told.contains(&format!("\"source\":\"{}\"", line("let first[i]"))));
+    }
+}

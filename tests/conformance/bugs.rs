@@ -146,10 +146,11 @@ fn equal(v: &Json) -> Result<Work, String> {
         let outputs: Vec<(&str, NodeId)> = outputs.iter().map(|(n, y)| (n.as_str(), *y)).collect();
         draft.finish(&outputs)
     };
-    Ok(Work::Equal(
+    let (left, right) = (
         side(text(&v["left"]), false)?,
         side(text(&v["right"]), true)?,
-    ))
+    );
+    Ok(Work::Equal(Box::new([left, right])))
 }
 
 /// What the planner says of a string over `shapes`, which need no data: sizes, each label counted

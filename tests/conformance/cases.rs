@@ -45,7 +45,7 @@ pub enum Work {
         partitions: Vec<Parts>,
     },
     /// Both must give the same bits.
-    Equal(Program, Program),
+    Equal(Box<[Program; 2]>),
     /// Settled without running anything.
     Settled(Result<(), String>),
 }

@@ -33,7 +33,7 @@ pub type Outputs = Result<Vec<Output>, String>;
 pub fn check(runner: &dyn Runner, work: &Work, first: &mut Option<Outputs>) -> Result<(), String> {
     match work {
         Work::Settled(result) => result.clone(),
-        Work::Equal(left, right) => match runner.run(left)? == runner.run(right)? {
+        Work::Equal(sides) => match runner.run(&sides[0])? == runner.run(&sides[1])? {
             true => Ok(()),
             false => Err("the two sides differ".into()),
         },

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::places::Places;
 use super::{Clause, EinGraph, Node, NodeId, Op, Output, Pin, Role, Store, last_version};
 use crate::ein::{Aggregation, DType, Dim, EinSum, Expr, Value};
 use crate::kernel::{KernelFn, Kernels};
@@ -112,6 +113,9 @@ pub struct GraphBuilder {
     slots: Vec<Value>,
     clauses: Vec<Clause>,
     kernels: Kernels,
+    places: Places,
+    /// Where the statement stands whose vertices are added.
+    place: Option<Arc<str>>,
     /// Statements of the blocks that were appended.
     statements: usize,
 }
@@ -130,6 +134,8 @@ impl GraphBuilder {
             slots: graph.slots,
             clauses: graph.clauses,
             kernels: graph.kernels,
+            places: graph.places,
+            place: None,
             statements: 0,
         }
     }
@@ -144,12 +150,13 @@ impl GraphBuilder {
         fits
     }
 
-    /// No nodes, but the numbered literals, clauses and kernels of `graph`: what a pass starts from.
+    /// No nodes, but the numbered literals, clauses, kernels and places of `graph`: what a pass starts from.
     pub fn like(graph: &EinGraph) -> GraphBuilder {
         GraphBuilder {
             slots: graph.slots.clone(),
             clauses: graph.clauses.clone(),
             kernels: graph.kernels.clone(),
+            places: graph.places.clone(),
             ..GraphBuilder::default()
         }
     }
@@ -311,6 +318,7 @@ impl GraphBuilder {
             slots,
             clauses,
             kernels,
+            places,
             ..
         } = self;
         Ok(EinGraph {
@@ -319,10 +327,19 @@ impl GraphBuilder {
             slots,
             clauses,
             kernels,
+            places,
         })
     }
 
+    /// Where the statement stands whose vertices are added from now on.
+    pub(super) fn stand_at(&mut self, place: Option<Arc<str>>) {
+        self.place = place;
+    }
+
     fn push(&mut self, node: Node) -> NodeId {
+        if let Some(place) = &self.place {
+            self.places.add(&node.name, place);
+        }
         self.nodes.push(node);
         NodeId(self.nodes.len() as u32 - 1)
     }

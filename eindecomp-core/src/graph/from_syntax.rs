@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use inline::{Frame, Lower};
 
-use super::{EinGraph, GraphBuilder, GraphError, NodeId, Role};
+use super::{EinGraph, GraphBuilder, GraphError, Lines, NodeId, Role};
 use crate::ein::{Dim, Value};
 use crate::syntax::check::{Block, Checked, ForeignCall, ParamRole, base_name};
 use crate::syntax::{check, parse_text};
@@ -133,6 +133,8 @@ pub struct Context<'a> {
     pub foreign: &'a mut dyn Foreign,
     /// Before the names of the statements.
     pub prefix: &'a str,
+    /// Where these stand, if the program was read from a file.
+    pub lines: Option<&'a Lines>,
 }
 
 impl EinGraph {
@@ -180,6 +182,7 @@ pub fn block_graph(
             hosts,
             foreign,
             prefix: "",
+            lines: None,
         },
     )
 }

@@ -7,6 +7,7 @@
 //! * `bind.rs`: [`BoundGraph`], every extent a number;
 //! * [`from_syntax`]: a checked block of the language;
 //! * [`Store`]: new versions of states (`store.rs`);
+//! * `places.rs`: where in the user's files vertices come from;
 //! * `einsum_str.rs`: `graph.einsum_str("bhld,bhmd->bhlm", &[q, k])`.
 
 mod bind;
@@ -18,6 +19,7 @@ mod einsum_str;
 pub mod from_syntax;
 mod lex;
 mod parse;
+mod places;
 mod store;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -27,6 +29,7 @@ pub use bind::{At, BindError, BoundGraph};
 pub use builder::{GraphBuilder, GraphError};
 pub use einsum_str::{EinsumStrError, EinsumStrErrorKind};
 pub use parse::{ParseError, ParseErrorKind};
+pub use places::Lines;
 pub use store::{Outside, Store, Window};
 pub use verify::Violation;
 
@@ -35,6 +38,7 @@ use std::sync::Arc;
 
 use crate::ein::{DType, Dim, EinSum, Value};
 use crate::kernel::{KernelFn, Kernels};
+use places::Places;
 
 /// A tensor of one graph: the position of its node.
 #[derive(
@@ -212,9 +216,16 @@ pub struct EinGraph {
     slots: Vec<Value>,
     clauses: Vec<Clause>,
     kernels: Kernels,
+    places: Places,
 }
 
 impl EinGraph {
+    /// Where the statement stands that the tensor called `name` comes from, `src/model.rs:12`, if it was read from a
+    /// file. Dumps do not have it.
+    pub fn place(&self, name: &str) -> Option<&Arc<str>> {
+        self.places.of(name)
+    }
+
     /// Functions of opaque kernels, by name. Dumps do not have them.
     pub fn kernels(&self) -> &Kernels {
         &self.kernels

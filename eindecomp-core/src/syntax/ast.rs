@@ -482,6 +482,30 @@ pub struct Stmt {
     pub span: Span,
 }
 
+impl Stmt {
+    /// Calls `f` on this statement and on those of its body, in their order.
+    pub fn visit<'a>(&'a self, f: &mut dyn FnMut(&'a Stmt)) {
+        f(self);
+        if let StmtKind::For { body, .. } = &self.kind {
+            body.iter().for_each(|stmt| stmt.visit(f));
+        }
+    }
+}
+
+/// Where the statements of a program stand: those of its blocks in their order, the head of a loop before its
+/// body.
+pub fn statements(program: &Program) -> impl Iterator<Item = Span> {
+    let blocks = program.items.iter().filter_map(|item| match item {
+        Item::Block(block) => Some(block),
+        _ => None,
+    });
+    let mut spans = Vec::new();
+    for stmt in blocks.flat_map(|block| &block.stmts) {
+        stmt.visit(&mut |stmt| spans.push(stmt.span));
+    }
+    spans.into_iter()
+}
+
 /// What a statement does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StmtKind {

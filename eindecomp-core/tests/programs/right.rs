@@ -84,6 +84,7 @@ fn graphs(case: &Case, checked: &check::Checked, at: &str, faults: &mut Vec<Stri
             hosts: &hosts,
             foreign: &mut NoForeign,
             prefix: "",
+            lines: None,
         };
         if let Err(errors) = block_graph_with(checked, block.name.as_str(), &mut context) {
             let errors: Vec<String> = errors.iter().map(|e| e.to_string()).collect();

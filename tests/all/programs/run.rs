@@ -87,6 +87,7 @@ impl Runner {
             hosts: &program.hosts,
             foreign: &mut NoForeign,
             prefix: "",
+            lines: None,
         };
         let graph = block_graph_with(&checked, "main", &mut context)
             .map_err(|e| format!("accepted, but no graph: {}", e[0]))?;

@@ -178,7 +178,9 @@ impl<'a, 'c> Lower<'a, 'c> {
             return Err(vec![LowerError::TooLarge]);
         }
         let prefix = self.context.prefix.to_owned();
-        self.block(block, dims, args, prefix)
+        let results = self.block(block, dims, args, prefix);
+        self.builder.stand_at(None);
+        results
     }
 
     fn block(
@@ -305,6 +307,9 @@ impl<'a, 'c> Lower<'a, 'c> {
 
     fn stmts(&mut self, frame: &mut Frame<'a>, stmts: &'a [Stmt]) -> Result<(), Vec<LowerError>> {
         for stmt in stmts {
+            let lines = self.context.lines;
+            let place = lines.and_then(|lines| lines.place(stmt.span()?));
+            self.builder.stand_at(place);
             match stmt {
                 Stmt::Tensor(s) => {
                     let node = self.statement(frame, s).map_err(|e| vec![e])?;

@@ -34,6 +34,7 @@ pub fn statements(
         hosts,
         foreign: &mut NoForeign,
         prefix: "",
+        lines: None,
     };
     let known = &mut Sizes::with(foreign);
     Lower::new(program, context, builder).size(block, BTreeMap::new(), known)

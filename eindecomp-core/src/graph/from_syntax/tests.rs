@@ -353,6 +353,7 @@ fn a_block_is_appended_to_a_graph() {
         hosts,
         foreign,
         prefix: "",
+        lines: None,
     };
     let mut builder = GraphBuilder::new();
     let shape = vec![Dim::from(3), Dim::sym("N")];
@@ -444,6 +445,7 @@ fn a_graph_that_would_be_too_large_is_refused_before_it_is_built() {
         hosts,
         foreign,
         prefix: "",
+        lines: None,
     };
     let builder = &mut GraphBuilder::new();
     let mut sizes = size::Sizes::new();

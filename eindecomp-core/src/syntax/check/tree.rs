@@ -318,6 +318,19 @@ pub enum Stmt {
     },
 }
 
+impl Stmt {
+    /// Where it stands, if it makes a tensor or calls a block.
+    pub fn span(&self) -> Option<Span> {
+        Some(match self {
+            Stmt::Tensor(statement) => statement.span,
+            Stmt::Tensors(all) => all.first()?.span,
+            Stmt::Call(call) => call.span,
+            Stmt::Store(store) => store.value.span,
+            Stmt::Alias { .. } | Stmt::For { .. } => return None,
+        })
+    }
+}
+
 /// Elements of an array, and the last number of a loop, at most.
 pub const MAX_LENGTH: i64 = 1 << 12;
 
