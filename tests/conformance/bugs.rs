@@ -79,7 +79,7 @@ fn einsum(v: &Json) -> Result<Work, String> {
     }
     let y = result.map_err(|e| e.to_string())?;
     Ok(Work::Run {
-        program: draft.finish(&[("y", y)])?,
+        program: Box::new(draft.finish(&[("y", y)])?),
         expect: vec![Expect::values(&v["expect"], v)],
         exact: v["exact"].as_bool().unwrap_or(false),
         may_error: v["may_error"].as_bool().unwrap_or(false),
@@ -94,7 +94,7 @@ fn consistent(v: &Json) -> Result<Work, String> {
         return Ok(refused(result, &["extent_mismatch"], ""));
     };
     Ok(Work::Run {
-        program: draft.finish(&[("y", y)])?,
+        program: Box::new(draft.finish(&[("y", y)])?),
         expect: Vec::new(),
         exact: true,
         may_error: false,
@@ -115,7 +115,7 @@ fn chain(v: &Json) -> Result<Work, String> {
         result = Some(next.map_err(|e| e.to_string())?);
     }
     Ok(Work::Run {
-        program: draft.finish(&[("y", result.ok_or("no strings")?)])?,
+        program: Box::new(draft.finish(&[("y", result.ok_or("no strings")?)])?),
         expect: vec![Expect::values(&v["expect"], v)],
         exact: v["exact"].as_bool().unwrap_or(false),
         may_error: false,

@@ -38,7 +38,7 @@ pub enum Work {
     /// Run it: one expectation per output, or none. `exact`: every runner gives the same bits.
     /// `partitions`: numbers of blocks per label to try too.
     Run {
-        program: Program,
+        program: Box<Program>,
         expect: Vec<Expect>,
         exact: bool,
         may_error: bool,
@@ -236,7 +236,7 @@ fn einsum(v: &Json) -> Result<Work, String> {
     let tolerance = if dtype == DType::F32 { 1e-5 } else { 1e-12 };
     let exact = v["exact"].as_bool().unwrap_or(false);
     Ok(Work::Run {
-        program: draft.finish(&[("y", y)])?,
+        program: Box::new(draft.finish(&[("y", y)])?),
         expect: vec![Expect::probes(expect, tolerance, exact)],
         exact,
         may_error: false,
@@ -261,7 +261,7 @@ pub fn ext(v: &Json) -> Result<Work, String> {
     }
     let y = step(&mut draft.graph, "y", v, &operands)?;
     Ok(Work::Run {
-        program: draft.finish(&[("y", y)])?,
+        program: Box::new(draft.finish(&[("y", y)])?),
         expect: vec![Expect::values(&v["expect"], &v["expect"])],
         exact: v["exact"].as_bool().unwrap_or(false),
         may_error: v["expect"]["may_error"].as_bool().unwrap_or(false),
@@ -328,7 +328,7 @@ pub fn ext_graph(text_of_case: &str, v: &Json) -> Result<Work, String> {
         expect.push(Expect::values(want, &v["expect"]));
     }
     Ok(Work::Run {
-        program: draft.finish(&outputs)?,
+        program: Box::new(draft.finish(&outputs)?),
         expect,
         exact: v["exact"].as_bool().unwrap_or(false),
         may_error: false,
