@@ -9,7 +9,7 @@ use super::spread::{Vector, joins, owner, owners, replicas};
 use super::values::{List, Lists};
 use crate::ein::access::{AccessMap, AxisAccess};
 use crate::ein::einsum::Part;
-use crate::ein::{DType, EinSum, LabelId};
+use crate::ein::{DType, EinSum, LabelId, Operand};
 use crate::graph::{BoundGraph, Node, NodeId, Op, Pin, Role};
 use crate::plan::partition::{no_label, no_room};
 use crate::plan::planner::PlanError;
@@ -52,9 +52,9 @@ impl Model {
             readers: readers(graph),
             numbers: HashMap::new(),
             joins: HashMap::new(),
+            forms: HashMap::new(),
             owners: HashMap::new(),
             replicas: HashMap::new(),
-            ties: HashMap::new(),
             equal: HashMap::new(),
             sources: Vec::new(),
             model: Model {
@@ -149,11 +149,31 @@ pub(super) fn element(dtype: DType, rank: usize) -> Vec<Part> {
     }]
 }
 
-/// What decides the ties of a join: its vectors, extents, and what it reads of kept weights.
-type TieKey = (usize, Vec<usize>, Vec<(AccessMap, Vec<usize>, DType)>);
-
 /// Vectors and their ties.
 type Ranked = (Rc<List<Vector>>, Rc<Vec<u64>>);
+
+/// What equal vertices have in common.
+struct Form {
+    domain: Rc<List<Vector>>,
+    ties: Rc<Vec<u64>>,
+    room: Room,
+    of: Blocks,
+    /// Operands, each tensor and access once, and the kinds of the edges to where they are found.
+    fetched: Vec<(usize, usize)>,
+    owner: Owner,
+}
+
+/// Where a result is found.
+enum Owner {
+    /// Where it is made: how the join cuts it.
+    Tiles(Rc<Vec<Option<usize>>>),
+    /// At a variable of its own, over an edge of this kind.
+    Copy(usize),
+}
+
+/// What decides the form of a vertex without pins: its kind, and of every operand the kind, the first operand that is the
+/// same tensor, and how it is found.
+type FormKey = (u32, Vec<(u32, Option<usize>, Option<(Cuts, u64)>)>);
 
 /// The blocks that a room has, and their vectors.
 type Joins = (Blocks, Rc<List<Vector>>);
@@ -164,9 +184,10 @@ struct Build<'a> {
     readers: Vec<usize>,
     numbers: HashMap<(Kind, Cuts, u64), usize>,
     joins: HashMap<Room, Option<Joins>>,
-    owners: HashMap<Vec<usize>, Rc<List<Vector>>>,
-    replicas: HashMap<(usize, Cuts, Kind), Ranked>,
-    ties: HashMap<TieKey, Rc<Vec<u64>>>,
+    forms: HashMap<FormKey, Rc<Form>>,
+    owners: HashMap<Vec<usize>, Ranked>,
+    /// By the owner's vectors and the tensor's kind: what they may be, and the kind of the edge to the owner.
+    replicas: HashMap<(usize, Cuts, u32), (Ranked, usize)>,
     /// Equal ties are one.
     equal: HashMap<Vec<u64>, Rc<Vec<u64>>>,
     sources: Vec<Option<Source>>,
@@ -174,13 +195,7 @@ struct Build<'a> {
 }
 
 impl Build<'_> {
-    fn variable(
-        &mut self,
-        join: Option<NodeId>,
-        domain: Rc<List<Vector>>,
-        ties: Rc<Vec<u64>>,
-    ) -> VarId {
-        let ties = self.equal.entry(ties.to_vec()).or_insert(ties).clone();
+    fn variable(&mut self, join: Option<NodeId>, (domain, ties): Ranked) -> VarId {
         self.model.variables.push(Variable {
             join,
             domain,
@@ -190,24 +205,28 @@ impl Build<'_> {
         VarId(self.model.variables.len() as u32 - 1)
     }
 
-    fn edge(&mut self, need: VarId, have: &Source, kind: Kind) {
+    fn ranked(&mut self, domain: Rc<List<Vector>>, ties: Vec<u64>) -> Ranked {
+        let equal = self.equal.entry(ties);
+        let ties = equal.or_insert_with_key(|ties| Rc::new(ties.clone()));
+        (domain, ties.clone())
+    }
+
+    fn number(&mut self, kind: Kind, cuts: Cuts, among: u64) -> usize {
         let kinds = &mut self.model.kinds;
-        let number = *(self.numbers)
-            .entry((kind.clone(), have.cuts.clone(), have.among))
-            .or_insert_with(|| {
-                kinds.push(Seen {
-                    among: have.among,
-                    need: kind.seen(),
-                    have: have.cuts.clone(),
-                    kind,
-                });
-                kinds.len() - 1
+        let known = self.numbers.entry((kind, cuts, among));
+        *known.or_insert_with_key(|(kind, cuts, among)| {
+            kinds.push(Seen {
+                among: *among,
+                need: kind.seen(),
+                have: cuts.clone(),
+                kind: kind.clone(),
             });
-        self.model.edges.push(Edge {
-            need,
-            have: have.variable,
-            kind: number,
-        });
+            kinds.len() - 1
+        })
+    }
+
+    fn edge(&mut self, need: VarId, have: VarId, kind: usize) {
+        self.model.edges.push(Edge { need, have, kind });
     }
 
     fn input(
@@ -234,68 +253,114 @@ impl Build<'_> {
         node: &Node,
         e: &EinSum,
     ) -> Result<(Entry, Option<Source>), PlanError> {
+        let form = self.form(id, node, e)?;
+        let join = self.variable(Some(id), (form.domain.clone(), form.ties.clone()));
+        for &(operand, kind) in &form.fetched {
+            if let Some(source) = &self.sources[e.operands[operand].node.at()] {
+                self.edge(join, source.variable, kind);
+            }
+        }
+        let owner = match &form.owner {
+            Owner::Tiles(cuts) => Source {
+                variable: join,
+                cuts: Some(cuts.clone()),
+                among: 1,
+            },
+            Owner::Copy(kind) => {
+                let owner = self.owner(id, node)?;
+                self.edge(join, owner.variable, *kind);
+                owner
+            }
+        };
+        let entry = Entry {
+            join: Some(join),
+            cut: (form.of.calls > 1).then(|| Cut {
+                room: form.room.clone(),
+                of: form.of,
+                outputs: e.out.iter().map(Vec::len).sum(),
+            }),
+            owner: Some(owner.clone()),
+        };
+        Ok((entry, Some(self.share(id, owner))))
+    }
+
+    /// The form of a vertex, made once for equal ones.
+    fn form(&mut self, id: NodeId, node: &Node, e: &EinSum) -> Result<Rc<Form>, PlanError> {
+        if !node.pins.is_empty() || self.rules.vectors.is_some() {
+            return Ok(Rc::new(self.new_form(id, node, e)?));
+        }
+        let kinds = self.graph.kinds();
+        let operand = |o: &Operand| {
+            let source = self.sources[o.node.at()].as_ref();
+            (
+                kinds[o.node.at()],
+                e.operands.iter().position(|p| p.node == o.node),
+                source.map(|s| (s.cuts.clone(), s.among)),
+            )
+        };
+        let key = (
+            kinds[id.at()],
+            e.operands.iter().map(operand).collect::<Vec<_>>(),
+        );
+        if let Some(known) = self.forms.get(&key) {
+            return Ok(known.clone());
+        }
+        let form = Rc::new(self.new_form(id, node, e)?);
+        self.forms.insert(key, form.clone());
+        Ok(form)
+    }
+
+    fn new_form(&mut self, id: NodeId, node: &Node, e: &EinSum) -> Result<Form, PlanError> {
         let extents = self.graph.label_extents(id).to_vec();
         let (room, of, domain) = self.domain(id, node, e, &extents)?;
-        let cut = (of.calls > 1).then(|| Cut {
-            room,
-            of,
-            outputs: e.out.iter().map(Vec::len).sum(),
-        });
         let (mut kept, mut fetched) = (Vec::new(), Vec::new());
         // what makes nothing reads nothing
         let empty = self.graph.shape(id).contains(&0);
         for (tensor, access) in reads(e).into_iter().filter(|_| !empty) {
             let (shape, dtype) = (self.graph.shape(tensor), self.graph.node(tensor).dtype);
-            match self.sources[tensor.at()].clone() {
-                Some(source) => fetched.push((
-                    source,
-                    Kind {
+            let operand = e.operands.iter().position(|o| o.node == tensor);
+            match (self.sources[tensor.at()].clone(), operand) {
+                (Some(source), Some(operand)) => {
+                    let kind = Kind {
                         access,
                         extents: extents.clone(),
                         shape: shape.to_vec(),
                         once: element(dtype, shape.len()),
                         folded: Vec::new(),
-                    },
-                )),
-                None => kept.push((access, shape.to_vec(), dtype)),
+                    };
+                    let number = self.number(kind, source.cuts, source.among);
+                    fetched.push((operand, number));
+                }
+                _ => kept.push((access, shape.to_vec(), dtype)),
             }
         }
-        let ties = self.join_ties(&domain, &extents, kept);
-        let join = self.variable(Some(id), domain.clone(), ties);
-        for (source, kind) in fetched {
-            self.edge(join, &source, kind);
-        }
+        let (domain, ties) = self.join_ties(domain, &extents, kept);
         let shape = self.graph.shape(id);
-        if owner_pin(node).is_none()
-            && let Some(cuts) = own_tiles(e, &domain, &extents, shape)
-        {
-            let own = Source {
-                variable: join,
-                cuts: Some(Rc::new(cuts)),
-                among: 1,
-            };
-            let entry = Entry {
-                join: Some(join),
-                cut,
-                owner: Some(own.clone()),
-            };
-            return Ok((entry, Some(self.share(id, own))));
-        }
-        let owner = self.owner(id, node)?;
-        let kind = Kind {
-            access: makes(e, &extents),
-            extents,
-            shape: shape.to_vec(),
-            once: element(e.dtype, shape.len()),
-            folded: e.parts(),
+        let tiles = match owner_pin(node) {
+            None => own_tiles(e, &domain, &extents, shape),
+            Some(_) => None,
         };
-        self.edge(join, &owner, kind);
-        let entry = Entry {
-            join: Some(join),
-            cut,
-            owner: Some(owner.clone()),
+        let owner = match tiles {
+            Some(cuts) => Owner::Tiles(Rc::new(cuts)),
+            None => {
+                let kind = Kind {
+                    access: makes(e, &extents),
+                    extents,
+                    shape: shape.to_vec(),
+                    once: element(e.dtype, shape.len()),
+                    folded: e.parts(),
+                };
+                Owner::Copy(self.number(kind, None, 1))
+            }
         };
-        Ok((entry, Some(self.share(id, owner))))
+        Ok(Form {
+            domain,
+            ties,
+            room,
+            of,
+            fetched,
+            owner,
+        })
     }
 
     fn domain(
@@ -322,33 +387,29 @@ impl Build<'_> {
         }
     }
 
+    /// The vectors of a join with their ties: by what it reads of kept weights, too.
     fn join_ties(
         &mut self,
-        domain: &Rc<List<Vector>>,
+        domain: Rc<List<Vector>>,
         extents: &[usize],
         kept: Vec<(AccessMap, Vec<usize>, DType)>,
-    ) -> Rc<Vec<u64>> {
-        let devices = self.model.on.devices();
-        let key = (domain.id, extents.to_vec(), kept);
-        let make = |(_, extents, kept): &TieKey| {
-            let mut ties = excess(&domain.all, extents, devices);
-            for (access, shape, dtype) in kept {
-                let kind = Kind {
-                    access: access.clone(),
-                    extents: extents.clone(),
-                    shape: shape.clone(),
-                    once: element(*dtype, shape.len()),
-                    folded: Vec::new(),
-                };
-                let seen = kind.seen();
-                let needs: Vec<Vector> = domain.all.iter().map(|v| v.seen(&seen)).collect();
-                for (tie, loaded) in ties.iter_mut().zip(kind.needed(&needs)) {
-                    *tie = tie.saturating_add(loaded);
-                }
+    ) -> Ranked {
+        let mut ties = excess(&domain.all, extents, self.model.on.devices());
+        for (access, shape, dtype) in kept {
+            let kind = Kind {
+                access,
+                extents: extents.to_vec(),
+                once: element(dtype, shape.len()),
+                shape,
+                folded: Vec::new(),
+            };
+            let seen = kind.seen();
+            let needs: Vec<Vector> = domain.all.iter().map(|v| v.seen(&seen)).collect();
+            for (tie, loaded) in ties.iter_mut().zip(kind.needed(&needs)) {
+                *tie = tie.saturating_add(loaded);
             }
-            Rc::new(ties)
-        };
-        self.ties.entry(key).or_insert_with_key(make).clone()
+        }
+        self.ranked(domain, ties)
     }
 
     /// A variable for the owner of a tensor.
@@ -358,9 +419,8 @@ impl Build<'_> {
     fn owner(&mut self, id: NodeId, node: &Node) -> Result<Source, PlanError> {
         let (shape, on) = (self.graph.shape(id), self.model.on);
         let constraints = self.rules.constraints;
-        let lists = &mut self.model.vectors;
         let mut fixed = None;
-        let domain = match owner_pin(node) {
+        let ranked = match owner_pin(node) {
             Some((pin, parts, devices)) => {
                 let room = Room::of_tensor(shape, constraints);
                 let large = parts.iter().zip(&room.most).all(|(d, most)| d <= most);
@@ -376,16 +436,22 @@ impl Build<'_> {
                 if let Some(devices) = devices {
                     fixed = Some(vector.on(devices).ok_or_else(misfit)?);
                 }
-                lists.intern(vec![vector])
+                let domain = self.model.vectors.intern(vec![vector]);
+                let ties = excess(&domain.all, shape, on.devices());
+                self.ranked(domain, ties)
             }
-            None => {
-                let make = |shape: &Vec<usize>| lists.intern(owners(on, shape, constraints));
-                let known = self.owners.entry(shape.to_vec());
-                known.or_insert_with_key(make).clone()
-            }
+            None => match self.owners.get(shape) {
+                Some(known) => known.clone(),
+                None => {
+                    let domain = self.model.vectors.intern(owners(on, shape, constraints));
+                    let ties = excess(&domain.all, shape, on.devices());
+                    let made = self.ranked(domain, ties);
+                    self.owners.insert(shape.to_vec(), made.clone());
+                    made
+                }
+            },
         };
-        let ties = Rc::new(excess(&domain.all, shape, on.devices()));
-        let variable = self.variable(None, domain, ties);
+        let variable = self.variable(None, ranked);
         self.model.variables[variable.at()].fixed = fixed;
         Ok(Source {
             variable,
@@ -401,8 +467,8 @@ impl Build<'_> {
         let (Some(owner), Some(have), false) = (owner, have, state == last) else {
             return;
         };
-        let kind = self.copies(state);
-        self.edge(owner.variable, &have, kind);
+        let kind = self.number(self.copies(state), have.cuts, have.among);
+        self.edge(owner.variable, have.variable, kind);
     }
 
     /// Needs the tiles of a tensor.
@@ -429,23 +495,29 @@ impl Build<'_> {
                 ..owner
             };
         }
-        let kind = self.copies(id);
-        let (shape, on) = (self.graph.shape(id), self.model.on);
-        let lists = &mut self.model.vectors;
-        let own = &self.model.variables[owner.variable.at()].domain;
-        let key = (own.id, owner.cuts.clone(), kind.clone());
-        let known = self.replicas.entry(key).or_insert_with_key(|key| {
-            let own = own.all.iter().map(|v| match &owner.cuts {
-                Some(cuts) => v.through(cuts),
-                None => v.clone(),
-            });
-            let all = lists.intern(replicas(on, shape, &own.collect::<Vec<_>>()));
-            let ties = Rc::new(key.2.needed(&all.all));
-            (all, ties)
-        });
-        let (domain, ties) = known.clone();
-        let variable = self.variable(None, domain, ties);
-        self.edge(variable, &owner, kind);
+        let own = self.model.variables[owner.variable.at()].domain.clone();
+        let key = (own.id, owner.cuts.clone(), self.graph.kinds()[id.at()]);
+        let (ranked, kind) = match self.replicas.get(&key) {
+            Some(known) => known.clone(),
+            None => {
+                let (kind, on) = (self.copies(id), self.model.on);
+                let tiles = own.all.iter().map(|v| match &owner.cuts {
+                    Some(cuts) => v.through(cuts),
+                    None => v.clone(),
+                });
+                let all = replicas(on, self.graph.shape(id), &tiles.collect::<Vec<_>>());
+                let domain = self.model.vectors.intern(all);
+                let ties = kind.needed(&domain.all);
+                let made = (
+                    self.ranked(domain, ties),
+                    self.number(kind, owner.cuts, owner.among),
+                );
+                self.replicas.insert(key, made.clone());
+                made
+            }
+        };
+        let variable = self.variable(None, ranked);
+        self.edge(variable, owner.variable, kind);
         Source {
             variable,
             cuts: None,
