@@ -51,6 +51,7 @@ pub fn expand(
         Item::Struct(item) => Some((item.head.name.as_str(), item)),
         _ => None,
     });
+    let recursive = checked.errors.iter().filter(|d| d.code == Code::Recursion);
     // Items of one name cannot meet in a scope, so neither can two programs.
     let first = first.name.as_str().trim_start_matches("r#");
     let cx = Context {
@@ -58,10 +59,11 @@ pub fn expand(
         tree: program,
         checked,
         mentions,
-        recursive: checked.errors.iter().any(|d| d.code == Code::Recursion),
+        recursive: recursive.clone().next().is_some(),
         structs: Structs {
             local: structs.collect(),
             refused: checked.errors.iter().map(|diag| diag.primary).collect(),
+            endless: recursive.clone().map(|diag| diag.primary).collect(),
         },
         program: format_ident!("__EIN_{first}", span = Span::call_site()),
     };

@@ -25,6 +25,8 @@ pub struct Structs<'a> {
     pub local: BTreeMap<&'a str, &'a ast::Struct>,
     /// Where something is wrong: what stands there is no struct of another.
     pub refused: BTreeSet<Span>,
+    /// Fields by which a struct would contain itself: they are left out.
+    pub endless: BTreeSet<Span>,
 }
 
 /// The dtype variables of a block: name and trait.
@@ -127,6 +129,9 @@ impl<'a> Shape<'a> {
             }
             TypeKind::Struct { path, .. } => {
                 let name = path.as_ident();
+                if structs.endless.contains(&path.span) {
+                    return None;
+                }
                 match name.filter(|name| structs.local.contains_key(name.as_str())) {
                     Some(name) => Some(Shape::Struct(name)),
                     None if structs.refused.contains(&path.span) => None,

@@ -6,7 +6,7 @@
 //! * `instance`: a block with `dim ..L` or `T: Float` as one block per rank and dtype;
 //! * `dims`: extents as polynomials; `types`: structs, signatures; `roles`: of parameters; `scalars`: scalar functions;
 //! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
-//! * `kernels`: `extern fn`;
+//! * `kernels`: `extern fn`; `cycles`: items that come back to themselves;
 //! * `body`: the variables of a block; `declared`: their types as written; `stmts`: its statements; `loops`: those that repeat;
 //!   `pins`: of their plans; `stores`: those into state;
 //!   `recovered`: what reads the results of wrong ones; `results`: what it returns; `rounds`: what a round of a loop loses;
@@ -32,6 +32,7 @@ mod body;
 mod calls;
 mod conditions;
 mod conflicts;
+mod cycles;
 mod declared;
 mod dims;
 mod dtype;
@@ -94,9 +95,11 @@ use std::sync::{Arc, PoisonError};
 
 use super::ast;
 use super::ast::{Item, Program, StmtKind};
-use super::diag::{Code, Diag};
+use super::diag::Diag;
+use super::token::Span;
 #[cfg(feature = "plan")]
 use crate::ein::DType;
+use cycles::{Node, cycles};
 use instance::Instances;
 #[cfg(feature = "plan")]
 pub(crate) use instance::base as base_name;
@@ -137,9 +140,14 @@ pub fn check_with(program: &Program, others: &Others) -> Checked {
         }
     }
     checked.aggs = aggs;
-    for block in callees_first(&blocks, &mut checked.errors) {
+    let (order, cyclic) = callees_first(&blocks, &mut checked.errors);
+    for block in order {
+        let recursive = cyclic.contains(block.head.name.as_str());
         let items = body::Items::of(program, declared, &checked, &made);
         if instance::is_generic(block) {
+            if recursive {
+                continue;
+            }
             let undetermined = instance::undetermined(block);
             if undetermined.is_empty() {
                 for choices in instance::declared(block) {
@@ -166,7 +174,10 @@ pub fn check_with(program: &Program, others: &Others) -> Checked {
         else {
             continue;
         };
-        let (done, errors, warnings) = body::check(block, &checked.blocks[at], &items);
+        let (mut done, errors, warnings) = body::check(block, &checked.blocks[at], &items);
+        if recursive {
+            done.body = None;
+        }
         checked.blocks[at] = done;
         checked.errors.extend(errors);
         checked.warnings.extend(warnings);
@@ -227,47 +238,39 @@ impl Checked {
     }
 }
 
-/// The blocks such that each comes after those it calls; one that calls itself is reported and
-/// left out.
-fn callees_first<'a>(blocks: &[&'a ast::Block], errors: &mut Vec<Diag>) -> Vec<&'a ast::Block> {
-    let calls: Vec<Vec<usize>> = blocks
+/// The blocks such that each comes after those it calls, as far as that can be: those that call
+/// themselves are reported, and given by name too.
+fn callees_first<'a>(
+    blocks: &[&'a ast::Block],
+    errors: &mut Vec<Diag>,
+) -> (Vec<&'a ast::Block>, BTreeSet<&'a str>) {
+    let uses = |block: &'a ast::Block| -> Vec<(&'a str, Span)> {
+        let names = called(block).into_iter().filter_map(ast::Path::as_ident);
+        names.map(|name| (name.as_str(), name.span)).collect()
+    };
+    let nodes: Vec<Node> = blocks
         .iter()
-        .map(|block| {
-            let paths = called(block);
-            let names = paths.iter().filter_map(|path| path.as_ident());
-            let names: BTreeSet<&str> = names.map(|name| name.as_str()).collect();
-            (0..blocks.len())
-                .filter(|&i| names.contains(blocks[i].head.name.as_str()))
-                .collect()
+        .map(|block| Node {
+            name: &block.head.name,
+            uses: uses(block),
         })
         .collect();
+    let help = "steps that repeat are a loop: `for _i in 0..4 { x = step(x); }`";
+    let cyclic = cycles(&nodes, ("block ", "calls"), help, errors);
     let (mut order, mut left): (Vec<usize>, Vec<usize>) = (Vec::new(), (0..blocks.len()).collect());
-    loop {
-        let ready = |i: &usize| calls[*i].iter().all(|callee| order.contains(callee));
-        let Some(at) = left.iter().position(ready) else {
-            break;
+    while !left.is_empty() {
+        let waits = |i: usize| {
+            let callee = |(name, _): &(&str, Span)| {
+                let open = |&at: &usize| blocks[at].head.name.as_str() == *name;
+                !cyclic.contains(name) && left.iter().any(open)
+            };
+            nodes[i].uses.iter().any(callee)
         };
+        let at = left.iter().position(|&i| !waits(i)).unwrap_or(0);
         order.push(left.remove(at));
     }
-    let reaches = |from: usize| {
-        let (mut seen, mut stack) = (BTreeSet::new(), calls[from].clone());
-        while let Some(next) = stack.pop() {
-            if seen.insert(next) {
-                stack.extend(&calls[next]);
-            }
-        }
-        seen.contains(&from)
-    };
-    for at in left {
-        let name = &blocks[at].head.name;
-        if reaches(at) {
-            let text = format!("block `{name}` calls itself");
-            let diag = Diag::new(Code::Recursion, name.span, text);
-            let help = "steps that repeat are a loop: `for _i in 0..4 { x = step(x); }`";
-            errors.push(diag.help(help));
-        }
-    }
-    order.into_iter().map(|at| blocks[at]).collect()
+    let order = order.into_iter().map(|at| blocks[at]);
+    (order.collect(), cyclic)
 }
 
 /// A block as other programs see it; `None` if its signature is wrong.

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::cycles::{Node, cycles};
 use super::dims::is_const;
 use super::functions::usage;
 use super::types::Declared;
@@ -22,7 +23,16 @@ pub(super) fn check<'a>(
         _ => None,
     });
     let functions: BTreeMap<&str, &Function> = functions.collect();
-    let mut broken = BTreeSet::new();
+    let nodes = functions.values().map(|function| {
+        let mut uses = Vec::new();
+        calls(&function.body, &mut uses);
+        let name = &function.head.name;
+        Node { name, uses }
+    });
+    let mut nodes: Vec<Node> = nodes.collect();
+    nodes.sort_by_key(|node| node.name.span);
+    let help = "a scalar function is put in where it is used";
+    let mut broken = cycles(&nodes, ("", "calls"), help, errors);
     for (name, function) in &functions {
         let before = errors.len();
         let mut cx = Body {
@@ -33,11 +43,6 @@ pub(super) fn check<'a>(
         };
         cx.parameters();
         cx.expr(&function.body);
-        if reaches(name, function, &functions, &mut BTreeSet::new()) {
-            let text = format!("`{name}` calls itself");
-            let diag = Diag::new(Code::Recursion, function.head.name.span, text);
-            errors.push(diag.help("a scalar function is put in where it is used"));
-        }
         if errors.len() > before {
             broken.insert(*name);
         }
@@ -45,27 +50,9 @@ pub(super) fn check<'a>(
     broken
 }
 
-/// Does the function call the one called `name`, however many steps away?
-fn reaches<'a>(
-    name: &str,
-    function: &'a Function,
-    functions: &BTreeMap<&str, &'a Function>,
-    seen: &mut BTreeSet<&'a str>,
-) -> bool {
-    let mut called = Vec::new();
-    calls(&function.body, &mut called);
-    called.into_iter().any(|callee| {
-        callee == name
-            || seen.insert(callee)
-                && functions
-                    .get(callee)
-                    .is_some_and(|function| reaches(name, function, functions, seen))
-    })
-}
-
-fn calls<'e>(e: &'e Expr, out: &mut Vec<&'e str>) {
+fn calls<'e>(e: &'e Expr, out: &mut Vec<(&'e str, Span)>) {
     if let ExprKind::Call { path, .. } = &e.kind {
-        out.extend(path.as_ident().map(|name| name.as_str()));
+        out.extend(path.as_ident().map(|name| (name.as_str(), name.span)));
     }
     e.children().into_iter().for_each(|e| calls(e, out));
 }

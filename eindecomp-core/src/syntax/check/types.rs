@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::cycles::{Node, cycles};
 use super::dims::{DimScope, numbers, tensors, unused};
 use super::dtype::element_type;
 use super::instance::is_generic;
@@ -113,13 +114,19 @@ pub(super) fn items(program: &ast::Program, declared: &Declared<'_>, out: &mut C
     for item in &program.items {
         names.add(&item.head().name, "item", &mut out.errors);
     }
+    let nodes = declared.structs.values().map(|structure| Node {
+        name: &structure.head.name,
+        uses: held(structure),
+    });
+    let mut nodes: Vec<Node> = nodes.collect();
+    nodes.sort_by_key(|node| node.name.span);
+    let help = "several of a struct are an array: `[…; 4]`";
+    let cyclic = cycles(&nodes, ("struct ", "contains"), help, &mut out.errors);
     for (name, structure) in &declared.structs {
-        if contains_itself(name, structure, &declared.structs, &mut BTreeSet::new()) {
-            let text = format!("struct `{name}` contains itself");
-            let diag = Diag::new(Code::Recursion, structure.head.name.span, text);
-            out.errors
-                .push(diag.help("several of a struct are an array: `[…; 4]`"));
-        } else if let Some(s) = resolve_struct(structure, declared, &mut out.errors) {
+        if cyclic.contains(name) {
+            continue;
+        }
+        if let Some(s) = resolve_struct(structure, declared, &mut out.errors) {
             out.structs.push(s);
         }
     }
@@ -133,28 +140,13 @@ pub(super) fn items(program: &ast::Program, declared: &Declared<'_>, out: &mut C
     }
 }
 
-fn contains_itself<'a>(
-    name: &str,
-    structure: &'a ast::Struct,
-    declared: &BTreeMap<&str, &'a ast::Struct>,
-    seen: &mut BTreeSet<&'a str>,
-) -> bool {
-    structure.fields.iter().any(|field| {
-        let mut ty = &field.ty;
-        while let ast::TypeKind::Array(element, _) = &ty.kind {
-            ty = element;
-        }
-        let ast::TypeKind::Struct { path, .. } = &ty.kind else {
-            return false;
-        };
-        let Some(inner) = path.as_ident() else {
-            return false;
-        };
-        inner.as_str() == name
-            || declared.get(inner.as_str()).is_some_and(|s| {
-                seen.insert(s.head.name.as_str()) && contains_itself(name, s, declared, seen)
-            })
-    })
+/// The structs of this program that its fields are made of, with where.
+fn held(structure: &ast::Struct) -> Vec<(&str, Span)> {
+    let inner = structure.fields.iter().filter_map(|field| {
+        let name = super::mentions::structure(&field.ty)?.as_ident()?;
+        Some((name.as_str(), name.span))
+    });
+    inner.collect()
 }
 
 /// Blocks have instances, structs have none.

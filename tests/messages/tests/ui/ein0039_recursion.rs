@@ -27,4 +27,18 @@ mod second {
     }
 }
 
+/// Structs.
+mod third {
+    use eindecomp::ein;
+
+    ein! {
+        pub struct Node<dim D> { w: f32[D], edge: Edge<D> }
+        pub struct Edge<dim D> { v: f32[D], to: Node<D> }
+        fn f<dim D>(x: f32[D], #[weight] n: Node<D>) -> f32[D] {
+            let y[d] = x[d] * n.w[d];
+            y
+        }
+    }
+}
+
 fn main() {}
