@@ -191,6 +191,12 @@ fn filled(template: &str, indices: &[usize]) -> String {
 }
 
 /// A struct of arrays.
+#[diagnostic::on_unimplemented(
+    message = "EIN0032: `{Self}` is no struct of an `ein!`",
+    label = "a parameter is a tensor or a struct of an `ein!`",
+    note = "declare it where its fields have shapes: `ein! {{ pub struct … {{ w: f32[F, D] }} }}`",
+    note = "docs: eindecomp::errors::EIN0032"
+)]
 pub trait Fields: Pack {
     /// The struct as other programs see it.
     const STRUCT: Other;

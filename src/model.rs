@@ -62,6 +62,10 @@ pub trait Dims {
 }
 
 /// Typed arrays ↔ tensors by parameter path or result name.
+#[diagnostic::on_unimplemented(
+    message = "EIN0032: `{Self}` is no array and no struct of an `ein!`",
+    note = "docs: eindecomp::errors::EIN0032"
+)]
 pub trait Pack {
     /// Hands every array to `walker`.
     #[doc(hidden)]

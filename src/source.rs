@@ -151,7 +151,10 @@ impl Source {
     fn fits(&self, block: &str) -> Result<(), String> {
         match self.size(block, &Sizes::default()) <= MAX_STATEMENTS {
             true => Ok(()),
-            false => Err(LowerError::TooLarge.to_string()),
+            false => Err(LowerError::TooLarge {
+                block: block.into(),
+            }
+            .to_string()),
         }
     }
 

@@ -55,8 +55,12 @@ pub fn ident(source: &Source, name: &ast::Ident) -> Ident {
     word(name.as_str(), source.ends(name.span).0)
 }
 
-/// A Rust path.
+/// A Rust path, on the place of its first use.
 pub fn path(source: &Source, path: &ast::Path) -> TokenStream {
+    source.once(path.to_string(), || path_here(source, path))
+}
+
+fn path_here(source: &Source, path: &ast::Path) -> TokenStream {
     let mut out = TokenStream::new();
     for (i, segment) in path.segments.iter().enumerate() {
         let span = source.ends(segment.span).0;

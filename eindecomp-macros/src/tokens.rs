@@ -1,5 +1,6 @@
 //! Rust's tokens to the language's: the flat list, and the way back from its spans to Rust's.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use eindecomp_core::syntax::token::{Builder, Delim, Span, TokenBuffer};
@@ -15,6 +16,7 @@ pub struct Source {
     spans: Vec<proc_macro2::Span>,
     words: BTreeMap<u32, Ident>,
     others: Vec<Elsewhere>,
+    paths: RefCell<BTreeMap<String, TokenStream>>,
 }
 
 /// The signature of another program's block or struct: a text whose spans stand behind those of
@@ -49,6 +51,7 @@ impl Source {
             spans,
             words,
             others: Vec::new(),
+            paths: RefCell::default(),
         };
         (source, buffer, diags)
     }
@@ -57,6 +60,13 @@ impl Source {
     /// may mean something else where the user is.
     pub fn krate(&self) -> &Ident {
         &self.krate
+    }
+
+    /// The tokens of a path, always those of its first use: of one that leads nowhere rustc then tells
+    /// once, since it prints what is the same in words and place a single time.
+    pub fn once(&self, path: String, made: impl FnOnce() -> TokenStream) -> TokenStream {
+        let mut paths = self.paths.borrow_mut();
+        paths.entry(path).or_insert_with(made).clone()
     }
 
     /// Where the spans of one more signature may begin.

@@ -7,6 +7,7 @@ use crate::ein::dim::DimError;
 use crate::ein::{Dim, EinSumError};
 use crate::graph::GraphError;
 use crate::syntax::Diag;
+use crate::syntax::check::{MAX_LENGTH, MAX_STATEMENTS};
 
 /// Why a block is no graph.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -99,9 +100,22 @@ pub enum LowerError {
     /// What keeps a block of another program from being appended.
     #[error("{0}")]
     Other(String),
-    /// More than a graph can hold.
-    #[error("the program unfolds to too many statements, or an array or loop is too long")]
-    TooLarge,
+    /// More statements than a graph can hold.
+    #[error(
+        "block `{block}` is more than {MAX_STATEMENTS} statements when its loops and calls are written out"
+    )]
+    TooLarge {
+        /// The block.
+        block: Arc<str>,
+    },
+    /// An array or loop that is too long.
+    #[error("`{length}` = {value} is too long: an array or loop has {MAX_LENGTH} at most")]
+    TooLong {
+        /// The length, as declared.
+        length: Dim,
+        /// Its value.
+        value: i64,
+    },
     /// An extent without a value.
     #[error(transparent)]
     Dim(#[from] DimError),

@@ -144,11 +144,14 @@ impl<'a, 'c> Lower<'a, 'c> {
     }
 
     pub(super) fn number(&self, frame: &Frame<'_>, dim: &Dim) -> Result<i64, LowerError> {
-        let dim = self.dim(frame, dim);
-        match dim.as_const() {
-            Some(n) if n > MAX_LENGTH => Err(LowerError::TooLarge),
+        let length = self.dim(frame, dim);
+        match length.as_const() {
+            Some(value) if value > MAX_LENGTH => Err(LowerError::TooLong {
+                length: dim.clone(),
+                value,
+            }),
             Some(n) => Ok(n),
-            None => Err(LowerError::Length(dim)),
+            None => Err(LowerError::Length(length)),
         }
     }
 
@@ -175,7 +178,8 @@ impl<'a, 'c> Lower<'a, 'c> {
     ) -> Result<Vec<NodeId>, Vec<LowerError>> {
         let size = self.size(block, dims.clone(), &mut Sizes::new());
         if !self.builder.count_statements(size, MAX_STATEMENTS) {
-            return Err(vec![LowerError::TooLarge]);
+            let block = block.name.name.clone();
+            return Err(vec![LowerError::TooLarge { block }]);
         }
         let prefix = self.context.prefix.to_owned();
         let results = self.block(block, dims, args, prefix);

@@ -8,12 +8,10 @@ use super::inline::{Frame, Lower};
 use super::{Consts, Context, Hosts, NoForeign};
 use crate::ein::Dim;
 use crate::graph::GraphBuilder;
+pub use crate::syntax::check::MAX_STATEMENTS;
 use crate::syntax::check::{
     Block, Callee, Checked, ForeignCall, LoopVar, Stmt, Type, VarId, base_name,
 };
-
-/// Statements of a graph.
-pub const MAX_STATEMENTS: usize = 1 << 20;
 
 /// Statements of a block with all that it calls, as far as they do not depend on its dims;
 /// `foreign` says those of calls of other programs. More than [`MAX_STATEMENTS`] may be any number

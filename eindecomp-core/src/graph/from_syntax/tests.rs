@@ -474,12 +474,17 @@ fn a_graph_that_would_be_too_large_is_refused_before_it_is_built() {
             &[],
         )
     };
-    assert_eq!(append("f90", builder), Err(vec![LowerError::TooLarge]));
+    let too_large = |block: &str| {
+        Err(vec![LowerError::TooLarge {
+            block: block.into(),
+        }])
+    };
+    assert_eq!(append("f90", builder), too_large("f90"));
     assert!(builder.node(NodeId(1)).is_none());
     // What other programs append counts as well.
     assert!(builder.count_statements(size::MAX_STATEMENTS - 10, size::MAX_STATEMENTS));
     assert!(append("f1", builder).is_ok());
-    assert_eq!(append("f3", builder), Err(vec![LowerError::TooLarge]));
+    assert_eq!(append("f3", builder), too_large("f3"));
 }
 
 #[test]
@@ -490,7 +495,16 @@ fn rounds_of_loops_count() {
     assert_eq!(graph(source, "f", &[("ROUNDS", 3)]).ids().count(), 1 + 27);
     let consts = [("ROUNDS".into(), 4000)].into();
     let error = EinGraph::from_text(source, "f", &consts).unwrap_err();
-    assert_eq!(error.to_string(), LowerError::TooLarge.to_string());
+    assert_eq!(
+        error.to_string(),
+        "block `f` is more than 1048576 statements when its loops and calls are written out"
+    );
+    let long = [("ROUNDS".into(), 5000)].into();
+    let error = EinGraph::from_text(source, "g", &long).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "`ROUNDS` = 5000 is too long: an array or loop has 4096 at most"
+    );
 }
 
 #[test]

@@ -334,6 +334,7 @@ impl BodyCx<'_> {
         for clause in std::mem::take(&mut self.dims.implicit) {
             self.require(clause);
         }
+        let statements = self.statements(stmts.as_deref().unwrap_or_default());
         self.block.consts = self.dims.consts;
         let vars: Option<Vec<Var>> = self
             .vars
@@ -352,6 +353,7 @@ impl BodyCx<'_> {
                 vars,
                 stmts,
                 results,
+                statements,
             });
         }
         (self.block, self.errors, self.warnings)

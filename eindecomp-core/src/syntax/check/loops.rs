@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 
 use super::body::BodyCx;
 use super::prove::Equality;
-use super::tree::{LoopVar, MAX_LENGTH, ParamRole, Stmt, Type, VarId};
+use super::tree::{Callee, LoopVar, MAX_LENGTH, MAX_STATEMENTS, ParamRole, Stmt, Type, VarId};
 use super::walk;
 use crate::ein::Dim;
 use crate::syntax::ast::{self, CmpOp, ForRange, Ident};
 use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::token::Span;
+
+const NO_STEP: &str = "what is no step after another is an index: a statement runs over all of it";
 
 const NO_RECURRENCE: &str = "recurrences of symbolic length are outside the language";
 
@@ -39,10 +42,59 @@ impl<'a> BodyCx<'a> {
         if let Some(LoopVar::Number { symbol, .. }) = &loop_var {
             self.dims.dims.remove(symbol);
         }
-        Some(Stmt::For {
-            var: loop_var?,
-            body: body?,
-        })
+        let (var, body) = (loop_var?, body?);
+        let place = match range {
+            ForRange::Arrays(arrays) => arrays.iter().map(|array| array.span).reduce(Span::join)?,
+            ForRange::Range(low, high) => low.span.join(high.span),
+        };
+        let (rounds, each) = (self.rounds(&var), self.statements(&body));
+        if each <= MAX_STATEMENTS && rounds.saturating_mul(each) > MAX_STATEMENTS {
+            let text = format!(
+                "this `for` is {rounds} rounds of {each} statements, but a graph has \
+                 {MAX_STATEMENTS} at most"
+            );
+            let diag = Diag::new(Code::Loop, place, text);
+            self.errors.push(diag.help(NO_STEP));
+            return None;
+        }
+        Some(Stmt::For { var, body })
+    }
+
+    /// How many rounds a loop has, 0 where that is not known yet.
+    fn rounds(&self, var: &LoopVar) -> usize {
+        let rounds = match var {
+            LoopVar::Number { low, high, .. } => (high - low).as_const(),
+            LoopVar::Elements(vars) => {
+                let lengths = vars.iter().filter_map(|(_, array)| {
+                    match self.vars[array.at()].ty.as_ref()? {
+                        Type::Array(_, length) => length.as_const(),
+                        _ => None,
+                    }
+                });
+                lengths.min()
+            }
+        };
+        rounds.map_or(0, |rounds| usize::try_from(rounds).unwrap_or(0))
+    }
+
+    /// At least so many statements these are when they are written out, with all that they call.
+    pub(super) fn statements(&self, stmts: &[Stmt]) -> usize {
+        let each = stmts.iter().map(|stmt| match stmt {
+            Stmt::Call(call) => {
+                let callee = match &call.callee {
+                    Callee::Local { name, .. } => self.items.checked.block(name),
+                    Callee::Foreign(_) => None,
+                };
+                let body = callee.and_then(|callee| callee.body.as_ref());
+                body.map_or(1, |body| body.statements.saturating_add(1))
+            }
+            Stmt::For { var, body } => {
+                let all = self.statements(body).saturating_mul(self.rounds(var));
+                all.saturating_add(1)
+            }
+            _ => 1,
+        });
+        each.fold(0, usize::saturating_add)
     }
 
     /// Over arrays side by side, which have one length. The elements of a state are states.
@@ -142,9 +194,7 @@ impl<'a> BodyCx<'a> {
             if value.as_const().is_some_and(|n| n > MAX_LENGTH) {
                 let text = format!("a `for` is written out, so it runs to {MAX_LENGTH} at most");
                 let diag = Diag::new(Code::Loop, bound.span, text);
-                let help =
-                    "what is no step after another is an index: a statement runs over all of it";
-                self.errors.push(diag.help(help));
+                self.errors.push(diag.help(NO_STEP));
                 return None;
             }
             if value.as_const().is_some() || self.dims.only_consts(&value) {

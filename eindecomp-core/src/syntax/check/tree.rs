@@ -269,6 +269,9 @@ pub struct Body {
     pub stmts: Vec<Stmt>,
     /// What is returned.
     pub results: Vec<VarId>,
+    /// At least so many statements it is with all that it calls, rounds of loops whose number is known
+    /// written out.
+    pub statements: usize,
 }
 
 /// A variable: a parameter, a `let`, a loop variable. Shadowing makes a new one.
@@ -333,6 +336,9 @@ impl Stmt {
 
 /// Elements of an array, and the last number of a loop, at most.
 pub const MAX_LENGTH: i64 = 1 << 12;
+
+/// Statements that a graph may have.
+pub const MAX_STATEMENTS: usize = 1 << 20;
 
 /// What a loop runs over.
 #[derive(Clone, Debug)]
