@@ -7,7 +7,7 @@ use super::arguments::{axes, same_kind};
 use super::body::BodyCx;
 use super::fixes::index_names;
 use super::instance;
-use super::tree::{Block, Type};
+use super::tree::{Block, TensorType, Type};
 use crate::ein::Dim;
 use crate::syntax::ast::{self, ExprKind, Stmt, StmtKind};
 use crate::syntax::diag::{Diag, Fix};
@@ -88,25 +88,31 @@ impl<'a> BodyCx<'a> {
         declared.collect()
     }
 
+    /// The arguments in another order, if just one fits of those that move the fewest.
     fn swapped_arguments(&self, trial: Trial<'_>, types: &[Type]) -> Option<Fix> {
         let args = trial.args;
-        let pairs = (0..args.len()).flat_map(|a| (a + 1..args.len()).map(move |b| (a, b)));
-        let mut fitting = pairs.filter(|(a, b)| {
-            let mut swapped = types.to_vec();
-            swapped.swap(*a, *b);
-            self.agree(trial, &swapped)
+        let moved = |order: &Vec<usize>| (0..order.len()).filter(|&at| order[at] != at).count();
+        let mut orders = orders(args.len());
+        orders.sort_by_key(moved);
+        let others = orders.into_iter().filter(|order| moved(order) > 0);
+        let mut fitting = others.filter(|order| {
+            let types: Vec<Type> = order.iter().map(|&at| types[at].clone()).collect();
+            self.agree(trial, &types)
         });
-        let (Some((a, b)), None) = (fitting.next(), fitting.next()) else {
+        let first = fitting.next()?;
+        if fitting
+            .next()
+            .is_some_and(|next| moved(&next) == moved(&first))
+        {
             return None;
-        };
-        let mut shown: Vec<String> = args.iter().map(ast::Expr::to_string).collect();
+        }
+        let texts = first.iter().map(|&at| args[at].to_string());
+        let texts: Vec<String> = texts.collect();
         let name = instance::base(trial.callee.name.as_str());
-        let edits = vec![
-            (args[a].span, shown[b].clone()),
-            (args[b].span, shown[a].clone()),
-        ];
-        shown.swap(a, b);
-        let help = format!("did you mean `{name}({})`?", shown.join(", "));
+        let help = format!("did you mean `{name}({})`?", texts.join(", "));
+        let edits = args.iter().zip(texts).enumerate();
+        let edits = edits.filter(|(at, _)| first[*at] != *at);
+        let edits = edits.map(|(_, (arg, text))| (arg.span, text)).collect();
         Some(Fix { help, edits })
     }
 
@@ -382,7 +388,9 @@ impl<'a> BodyCx<'a> {
         let mut ranks = results
             .clone()
             .filter_map(|(a, b)| a.tensor().zip(b.tensor()));
-        if !kinds || !ranks.all(|(a, b)| a.axes.len() == b.axes.len()) {
+        let like =
+            |(a, b): (&TensorType, &TensorType)| a.dtype == b.dtype && a.axes.len() == b.axes.len();
+        if !kinds || !ranks.all(like) {
             return false;
         }
         let dims = bare_dims(callee, types, trial.wanted);
@@ -420,6 +428,31 @@ fn bare_dims(
         });
     }
     dims
+}
+
+/// Every order of so many arguments; of many, those that exchange two.
+fn orders(count: usize) -> Vec<Vec<usize>> {
+    const ALL: usize = 5;
+    let own: Vec<usize> = (0..count).collect();
+    let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));
+    let exchanged = pairs.map(|(a, b)| {
+        let mut order = own.clone();
+        order.swap(a, b);
+        order
+    });
+    if count > ALL {
+        return exchanged.collect();
+    }
+    let none = vec![Vec::new()];
+    (0..count).fold(none, |begun: Vec<Vec<usize>>, _| {
+        let longer = begun.into_iter().flat_map(|order| {
+            let next = (0..count)
+                .filter(|at| !order.contains(at))
+                .collect::<Vec<_>>();
+            next.into_iter().map(move |at| [&order[..], &[at]].concat())
+        });
+        longer.collect()
+    })
 }
 
 /// The call that a statement is.
