@@ -1,5 +1,6 @@
 //! How the arrays and handles of a block's parameters are walked: by the paths of their fields.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use eindecomp_core::ein::{Dim, Value};
@@ -10,6 +11,7 @@ use ndarray::Dimension;
 
 use crate::model::{Array, Pack, Tensors};
 use crate::source::{Other, Source};
+use crate::weights::StoredTensor;
 use crate::{Error, Graph, Tensor, WeightsFile};
 
 /// Where a walk is.
@@ -76,6 +78,8 @@ enum Store {
     From(Tensors, Option<Error>),
     /// Arrays come from here, by the names in it.
     File(WeightsFile),
+    /// Arrays stay there: where they are, by the paths of their fields.
+    Stored(WeightsFile, BTreeMap<String, StoredTensor>),
 }
 
 impl Walk for Walker {
@@ -124,10 +128,12 @@ impl Walker {
                 Err(error) => _ = first.get_or_insert(error),
             },
             Store::File(file) => {
-                *array = match self.template {
-                    Some(template) => file.take(&filled(template, &self.place.indices)),
-                    None => file.take(path),
-                }
+                *array = file.take(&name_in_file(path, self.template, &self.place.indices));
+            }
+            Store::Stored(file, found) => {
+                let name = name_in_file(path, self.template, &self.place.indices);
+                let stored = file.find(&name, D::DTYPE, RANK);
+                found.extend(stored.map(|stored| (path.clone(), stored)));
             }
         }
     }
@@ -183,8 +189,28 @@ pub fn from_safetensors<T: Pack + Default>(path: impl AsRef<Path>) -> Result<T, 
     }
 }
 
-/// `template` with its `{}`s replaced in order; those without an index stay.
-fn filled(template: &str, indices: &[usize]) -> String {
+/// Where every array of a struct is in a safetensors file, by the paths of its fields.
+///
+/// # Errors
+/// As [`WeightsFile::open`]; or all that are missing or unfit.
+pub fn stored<T: Pack + Default>(
+    path: impl AsRef<Path>,
+) -> Result<BTreeMap<String, StoredTensor>, Error> {
+    let file = WeightsFile::open(path)?;
+    let mut walker = Walker::over(Store::Stored(file, BTreeMap::new()));
+    T::default().walk(&mut walker);
+    match walker.store {
+        Store::Stored(file, found) => file.finish(found),
+        _ => Ok(BTreeMap::new()),
+    }
+}
+
+/// What an array is called in a file: its path, or `template` with its `{}`s replaced in order; those without an
+/// index stay.
+fn name_in_file(path: &str, template: Option<&str>, indices: &[usize]) -> String {
+    let Some(template) = template else {
+        return path.into();
+    };
     indices.iter().fold(template.to_owned(), |name, index| {
         name.replacen("{}", &index.to_string(), 1)
     })
@@ -351,10 +377,10 @@ mod tests {
 
     #[test]
     fn templates_take_indices_outermost_first() {
-        assert_eq!(filled("a.{}.b.{}.c", &[3, 1]), "a.3.b.1.c");
-        assert_eq!(filled("a.{}.b", &[3, 1]), "a.3.b");
-        assert_eq!(filled("a", &[3]), "a");
-        assert_eq!(filled("a.{}", &[]), "a.{}");
+        assert_eq!(name_in_file("w", Some("a.{}.b.{}.c"), &[3, 1]), "a.3.b.1.c");
+        assert_eq!(name_in_file("w", Some("a.{}.b"), &[3, 1]), "a.3.b");
+        assert_eq!(name_in_file("w", Some("a"), &[3]), "a");
+        assert_eq!(name_in_file("w", Some("a.{}"), &[]), "a.{}");
     }
 
     #[test]

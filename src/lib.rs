@@ -55,7 +55,7 @@ pub use ndarray;
 pub use profile::{DeviceMemory, Profile, StatementProfile};
 pub use program::{CompileReport, Compiled, Program};
 pub use session::{Session, SessionBuilder, SessionError};
-pub use weights::WeightsFile;
+pub use weights::{StoredTensor, WeightsFile};
 
 /// Blocks of tensor code, checked when the crate is compiled.
 ///

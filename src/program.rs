@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,8 @@ use crate::model::{Array, Model, Pack, Tensors, Unpack, to_array};
 use crate::profile::Profile;
 use crate::session::{Shared, bind};
 use crate::watch::Watched;
-use crate::{Error, solve};
+use crate::weights::{StoredTensor, Weight};
+use crate::{Error, fields, solve};
 
 /// How many bindings a program keeps ready.
 const BINDINGS: usize = 8;
@@ -108,7 +110,7 @@ pub struct Program {
     dims: BTreeMap<Arc<str>, i64>,
     /// Dims that are in the shape of a weight or state: the same at every run.
     weight_dims: BTreeSet<Arc<str>>,
-    weights: Option<BTreeMap<String, Tensor>>,
+    weights: Option<BTreeMap<String, Weight>>,
     /// The dims of the binding that holds the states; before the first run they are zeros.
     stateful: Option<BTreeMap<Arc<str>, i64>>,
     /// Most recently used first; never empty.
@@ -163,16 +165,46 @@ impl Program {
     /// Every weight that is missing, unknown, or of a shape or element type other than declared, at
     /// the dims compiled for.
     pub fn load(&mut self, weights: BTreeMap<String, Tensor>) -> Result<(), Error> {
+        self.load_all(
+            weights
+                .into_iter()
+                .map(|(n, t)| (n, Weight::Given(t)))
+                .collect(),
+        )
+    }
+
+    /// The same of weights that are in files. Only the boxes that devices of this process keep are read; dims that
+    /// come later read theirs.
+    ///
+    /// # Errors
+    /// As [`Program::load`], and a file that cannot be read any more: then no run has weights until they are loaded
+    /// again.
+    pub fn load_stored(&mut self, weights: BTreeMap<String, StoredTensor>) -> Result<(), Error> {
+        self.load_all(
+            weights
+                .into_iter()
+                .map(|(n, t)| (n, Weight::Stored(t)))
+                .collect(),
+        )
+    }
+
+    fn load_all(&mut self, weights: BTreeMap<String, Weight>) -> Result<(), Error> {
         let stored = |role| role == Role::Weight;
         let solved = solve::dims(&self.graph, &weights, stored, &self.dims, |_| true);
         self.begin(Action::Load, &solved);
         solved?;
-        self.loaded = self.bindings[0].executor.load(&weights)?;
+        let loaded = match self.bindings[0].executor.load(&weights) {
+            // some boxes are those of the new ones
+            Err(unread @ RunError::Weight { .. }) => Err(unread),
+            loaded => Ok(loaded?),
+        };
         let states = self.states_elsewhere();
         // The others hold the weights before.
         self.bindings.truncate(1);
-        self.weights = Some(weights);
-        self.take_states(states)
+        self.weights = loaded.is_ok().then_some(weights);
+        self.take_states(states)?;
+        self.loaded = loaded?;
+        Ok(())
     }
 
     /// The states as they are after the last run, by input name; at first they are zeros. All ranks of
@@ -431,6 +463,20 @@ impl<M: Model> Compiled<M> {
         let mut tensors = Tensors::new();
         weights.pack(&mut tensors);
         self.program.load(tensors.into_map())?;
+        Ok(self)
+    }
+
+    /// Reads the weights from a safetensors file: of each only the boxes that devices of this process keep, straight
+    /// to where these keep them.
+    ///
+    /// # Errors
+    /// As `Weights::from_safetensors` and [`Program::load_stored`].
+    pub fn load_file(mut self, path: impl AsRef<Path>) -> Result<Compiled<M>, Error>
+    where
+        M::Weights: Default,
+    {
+        self.program
+            .load_stored(fields::stored::<M::Weights>(path)?)?;
         Ok(self)
     }
 

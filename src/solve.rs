@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use eindecomp_core::ein::Dim;
 use eindecomp_core::graph::{BindError, EinGraph, Node, Role};
-use eindecomp_runtime::Tensor;
+use eindecomp_runtime::TensorSource;
 
 use crate::{Error, ShapeError};
 
@@ -17,7 +17,7 @@ use crate::{Error, ShapeError};
 /// what does not hold at the dims that they agree on.
 pub(crate) fn dims(
     graph: &EinGraph,
-    given: &BTreeMap<String, Tensor>,
+    given: &BTreeMap<String, impl TensorSource>,
     wanted: impl Fn(Role) -> bool,
     known: &BTreeMap<Arc<str>, i64>,
     pinned: impl Fn(&str) -> bool,

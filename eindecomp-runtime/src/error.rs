@@ -45,6 +45,15 @@ pub enum RunError {
     /// A run before the weights were loaded.
     #[error("the weights are not loaded yet")]
     NotLoaded,
+    /// A weight that could not be read.
+    #[error("weight `{name}`: {source}")]
+    Weight {
+        /// The weight.
+        name: Arc<str>,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// Memory that could not be had.
     #[error("{bytes} bytes of memory could not be allocated")]
     OutOfMemory {

@@ -26,7 +26,8 @@ use eindecomp_core::task::{BufferId, Task, TaskGraph, TaskId, TaskKind};
 
 use crate::backend::cpu::{Kernel, Scratch, copy};
 use crate::error::RunError;
-use crate::storage::{MemoryMode, Storage, host_view, host_view_mut};
+use crate::source::{Contents, TensorSource};
+use crate::storage::{MemoryMode, Storage, box_view, host_view, host_view_mut};
 use crate::tensor::Tensor;
 use crate::trace::{TaskSpan, Trace, Traffic};
 use crate::transport::Counters;
@@ -44,7 +45,6 @@ pub struct Executor {
     kernels: Vec<Option<Kernel>>,
     storage: Storage,
     mode: MemoryMode,
-    load: Schedule,
     run: Schedule,
     workers: Arc<Workers>,
     ranks: Ranks,
@@ -112,15 +112,12 @@ impl Executor {
         let here = |b: &BufferId| ranks.owns(&tasks, tasks.buffer(*b).device);
         let volatile = buffers.filter(|b| here(b) && !stays(b)).collect();
         let weights = graph.nodes().iter().any(|n| n.role() == Some(Role::Weight));
-        let schedule =
-            |list: &[Task]| Schedule::new(&tasks, list, &kernels, workers.count(), mode, &ranks);
         Ok(Executor {
             storage: Storage::new(&graph, &tasks, mode, &|device| ranks.owns(&tasks, device))
                 .map_err(|error| ranks.lost("memory of the devices", error))?,
             mode,
             planned: Planned::of(&tasks, &ranks),
-            load: schedule(&tasks.load)?,
-            run: schedule(&tasks.tasks)?,
+            run: Schedule::new(&tasks, &kernels, workers.count(), mode, &ranks)?,
             kernels,
             graph,
             graph_tasks: tasks,
@@ -136,12 +133,51 @@ impl Executor {
     /// Fills the weights, by input name.
     ///
     /// # Errors
-    /// A weight that is missing, unknown, or of another shape or element type; then nothing is loaded.
-    pub fn load(&mut self, weights: &BTreeMap<String, Tensor>) -> Result<Traffic, RunError> {
+    /// A weight that is missing, unknown, or of another shape or element type: then nothing is loaded. One that
+    /// cannot be read: then no run has weights until all are loaded.
+    pub fn load<T: TensorSource>(
+        &mut self,
+        weights: &BTreeMap<String, T>,
+    ) -> Result<Traffic, RunError> {
         let inputs = self.inputs(weights, |role| role == Role::Weight)?;
-        let trace = self.execute(&self.load, &inputs, &mut [], Planned::default(), false)?;
+        let counters = Counters::new(self.graph_tasks.devices as usize);
+        self.loaded = false;
+        // Devices that share memory load overlapping boxes of a weight to the same place: one by one.
+        for task in &self.graph_tasks.load {
+            let TaskKind::Load { dst } = task.kind else {
+                continue;
+            };
+            if self.ranks.owns(&self.graph_tasks, task.device) {
+                let bytes = self.load_box(&inputs, dst);
+                counters.load(bytes.map_err(|e| self.ranks.lost("loading weights", e))?);
+            }
+        }
         self.loaded = true;
-        Ok(trace.traffic)
+        Ok(counters.finish())
+    }
+
+    /// Fills a buffer of a weight; its bytes.
+    fn load_box<T: TensorSource>(
+        &self,
+        inputs: &[Option<&T>],
+        dst: BufferId,
+    ) -> Result<u64, RunError> {
+        let buffer = self.graph_tasks.buffer(dst);
+        let (name, region) = (&self.graph.node(buffer.node).name, &buffer.region);
+        let weight = inputs[buffer.node.at()];
+        let weight = weight.ok_or_else(|| RunError::MissingInput(name.clone()))?;
+        let contents = weight.contents(region).map_err(|source| RunError::Weight {
+            name: name.clone(),
+            source,
+        })?;
+        let target = self.storage.view_mut(dst);
+        Ok(match contents {
+            Contents::Whole(tensor) => copy(&host_view(tensor), &target, region),
+            Contents::Box(tensor) => {
+                check(name, buffer.dtype, &region.shape(), &tensor)?;
+                copy(&box_view(&tensor, region.clone()), &target, region)
+            }
+        })
     }
 
     /// Runs once: outputs in the graph's order, and what was moved.
@@ -197,7 +233,7 @@ impl Executor {
             self.storage.poison(buffer);
         }
         self.storing.store(false, Ordering::Relaxed);
-        let done = self.execute(&self.run, &given, outputs, self.planned, spans);
+        let done = self.execute(&given, outputs, spans);
         self.lost = done.is_err() && self.storing.load(Ordering::Relaxed);
         done
     }
@@ -249,11 +285,11 @@ impl Executor {
     }
 
     /// Given tensors by node, checked.
-    fn inputs<'t>(
+    fn inputs<'t, T: TensorSource>(
         &self,
-        given: &'t BTreeMap<String, Tensor>,
+        given: &'t BTreeMap<String, T>,
         wanted: impl Fn(Role) -> bool,
-    ) -> Result<Vec<Option<&'t Tensor>>, RunError> {
+    ) -> Result<Vec<Option<&'t T>>, RunError> {
         let mut by_node = vec![None; self.graph.nodes().len()];
         for (id, node) in self.graph.ids() {
             if node.role().is_some_and(&wanted) {
@@ -278,12 +314,11 @@ impl Executor {
 
     fn execute(
         &self,
-        schedule: &Schedule,
         inputs: &[Option<&Tensor>],
         outputs: &mut [Tensor],
-        planned: Planned,
         spans: bool,
     ) -> Result<Trace, RunError> {
+        let (schedule, planned) = (&self.run, self.planned);
         let run = Run {
             executor: self,
             schedule,
@@ -301,12 +336,7 @@ impl Executor {
             start: Instant::now(),
             spans: spans.then(|| Mutex::new(Vec::new())),
         };
-        // Devices that share memory load overlapping boxes of a weight to the same place: one by one.
-        let loading = std::ptr::eq(schedule, &self.load);
-        match loading {
-            true => self.workers.alone(|scratch| run.work(0, scratch)),
-            false => (self.workers).on_each(|worker, scratch| run.work(worker, scratch)),
-        }
+        (self.workers).on_each(|worker, scratch| run.work(worker, scratch));
         let wall = run.start.elapsed();
         let failed = run.queue.lock().error.take();
         let Run {
@@ -314,10 +344,7 @@ impl Executor {
         } = run;
         if let Some((step, error)) = failed {
             let task = schedule.steps[step as usize].task;
-            let at = match loading {
-                true => "loading weights".into(),
-                false => self.graph_tasks.describe(task),
-            };
+            let at = self.graph_tasks.describe(task);
             return Err(self.ranks.lost(&at, error));
         }
         let traffic = counters.finish();
@@ -333,7 +360,7 @@ impl Executor {
         let here = |device: usize| self.ranks.owns(&self.graph_tasks, device as u32);
         let arenas = self.graph_tasks.arenas.iter().enumerate();
         let arenas: Vec<u64> = arenas.map(|(d, &a)| if here(d) { a } else { 0 }).collect();
-        if self.mode == MemoryMode::Arena && !loading && peaks != arenas {
+        if self.mode == MemoryMode::Arena && peaks != arenas {
             let wrong = RunError::Memory {
                 planned: arenas,
                 measured: peaks,
@@ -352,7 +379,12 @@ impl Executor {
     }
 }
 
-fn check(name: &Arc<str>, dtype: DType, shape: &[usize], given: &Tensor) -> Result<(), RunError> {
+fn check(
+    name: &Arc<str>,
+    dtype: DType,
+    shape: &[usize],
+    given: &impl TensorSource,
+) -> Result<(), RunError> {
     if given.shape() != shape {
         let (expected, given) = (shape.to_vec(), given.shape().to_vec());
         return Err(RunError::Shape {
@@ -434,7 +466,7 @@ impl Run<'_> {
         let Some(spans) = &self.spans else { return };
         let end = self.start.elapsed();
         let Step { task, part } = self.schedule.steps[step as usize];
-        let Task { device, kind, .. } = self.schedule.task(task);
+        let Task { device, kind, .. } = &self.executor.graph_tasks.tasks[task.0 as usize];
         let tasks = &self.executor.graph_tasks;
         let device = match (part, kind) {
             (Part::Send(_), TaskKind::Move { src, .. }) => tasks.buffer(*src).device,
@@ -509,7 +541,7 @@ impl Run<'_> {
             storage,
             ..
         } = self.executor;
-        let Task { device, kind, .. } = self.schedule.task(task);
+        let Task { device, kind, .. } = &self.executor.graph_tasks.tasks[task.0 as usize];
         match kind {
             TaskKind::Load { dst } if self.is_input(*dst) => {
                 storage.lend(*dst);

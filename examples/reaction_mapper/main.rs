@@ -79,7 +79,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         "plan: {} in {:.1?}; compiled in {compiling:.1?}",
         report.origin, report.planning
     );
-    let mut model = compiled.load(albert::Weights::from_safetensors(WEIGHTS)?)?;
+    let mut model = compiled.load_file(WEIGHTS)?;
 
     for (input, attention, predictions) in answers(&mut model, &vocabulary, &inputs)? {
         println!("\n{}", input.text);

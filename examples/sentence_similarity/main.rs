@@ -65,7 +65,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     let start = Instant::now();
     let compiled = session.compile(minilm::graph(), minilm::Dims { b, s })?;
     let compiling = start.elapsed();
-    let mut model = compiled.load(minilm::Weights::from_safetensors(weights)?)?;
+    let mut model = compiled.load_file(weights)?;
     let out = model.run(minilm::Inputs {
         ids: Array2::from_shape_vec(batch.shape, batch.ids)?,
         mask: Array2::from_shape_vec(batch.shape, batch.mask)?,

@@ -1,16 +1,22 @@
 //! Several ranks of one or more devices each ≡ one process with all of them: bits, states and bytes.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use eindecomp::transport::Transport;
 use eindecomp::{CacheMode, Cluster, Error, Job, JobError, PlanOrigin, Session};
+use eindecomp_core::ein::DType;
 use eindecomp_core::graph::testing::random_graph;
 use eindecomp_core::graph::{BoundGraph, EinGraph, Role};
+use eindecomp_core::plan::Region;
 use eindecomp_core::plan::testing::random_plan;
+use eindecomp_core::task::TaskKind;
 use eindecomp_core::task::lower::lower;
 use eindecomp_core::task::traffic::moved_bytes;
-use eindecomp_runtime::{Executor, MemoryMode, Ranks, Results, RunError, Tensor, Traffic, Workers};
+use eindecomp_runtime::{
+    Contents, Executor, MemoryMode, Ranks, Results, RunError, Tensor, TensorSource, Traffic,
+    Workers,
+};
 use proptest::prelude::*;
 
 use crate::state::{CACHE, RING, VERSIONS};
@@ -46,6 +52,24 @@ fn bytes(traffic: &Traffic) -> Vec<((u32, u32), u64, u64)> {
         .collect()
 }
 
+/// A weight that notes which boxes of it are asked for.
+struct Asked<'a>(&'a Tensor, &'a Mutex<Vec<Region>>);
+
+impl TensorSource for Asked<'_> {
+    fn dtype(&self) -> DType {
+        self.0.dtype()
+    }
+
+    fn shape(&self) -> &[usize] {
+        self.0.shape()
+    }
+
+    fn contents(&self, region: &Region) -> std::io::Result<Contents<'_>> {
+        self.1.lock().expect("one thread").push(region.clone());
+        self.0.contents(region)
+    }
+}
+
 /// Two runs of a random placement on ranks and in one process.
 fn check(graph: Arc<BoundGraph>, ranks: u32, each: u32, seed: u64, mode: MemoryMode) {
     let plan = random_plan(&graph, ranks * each, seed);
@@ -65,9 +89,26 @@ fn check(graph: Arc<BoundGraph>, ranks: u32, each: u32, seed: u64, mode: MemoryM
     // A run that fails ends the job.
     let Ok(want) = runs(&mut alone) else { return };
     let said = on_ranks(ranks, |end| {
+        let rank = end.rank();
         let ranks = Ranks::new(end, Results::Everywhere);
         let executor = Executor::across(graph.clone(), tasks.clone(), workers(), mode, ranks);
-        runs(&mut executor.expect("an executor")).expect("as alone")
+        let mut executor = executor.expect("an executor");
+        // only what its devices keep is read
+        let asked = Mutex::new(Vec::new());
+        let asking = |(name, tensor)| (String::clone(name), Asked(tensor, &asked));
+        executor
+            .load(&weights.iter().map(asking).collect())
+            .expect("weights");
+        let boxes = tasks.load.iter().filter(|task| task.device / each == rank);
+        let boxes = boxes.filter_map(|task| match task.kind {
+            TaskKind::Load { dst } => Some(tasks.buffer(dst).region.clone()),
+            _ => None,
+        });
+        assert_eq!(
+            asked.into_inner().expect("one thread"),
+            boxes.collect::<Vec<_>>()
+        );
+        runs(&mut executor).expect("as alone")
     });
     let planned = moved_bytes(&graph, plan.hierarchy, &plan.nodes).expect("a plan");
     for (n, (outputs, states, _)) in want.iter().enumerate() {

@@ -197,10 +197,9 @@ fn reaction_mapper() {
         mask: Array2::from_shape_fn((2, 24), |(r, c)| c < 24 - 3 * r),
     };
     let run = |session: &Session| {
-        let weights = albert::Weights::from_safetensors(WEIGHTS).expect("weights");
         let dims = albert::Dims { b: 2, s: 24 };
         let model = session.compile(albert::graph(), dims).expect("compiles");
-        let mut model = model.load(weights).expect("fit");
+        let mut model = model.load_file(WEIGHTS).expect("fit");
         let first = model.run(inputs()).expect("runs");
         let again = model.run(inputs()).expect("runs");
         assert!(first.logits == again.logits, "another run, other results");

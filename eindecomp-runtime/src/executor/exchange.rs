@@ -222,7 +222,7 @@ fn packed(source: &View, region: &Region) -> Message {
 
 impl Run<'_> {
     fn crossing(&self, task: TaskId) -> Option<Crossing<'_>> {
-        match &self.schedule.task(task).kind {
+        match &self.executor.graph_tasks.tasks[task.0 as usize].kind {
             TaskKind::Move { src, region, .. } | TaskKind::Gather { src, region, .. } => {
                 let size = self.executor.graph_tasks.buffer(*src).dtype.size();
                 Some(Crossing {
@@ -242,9 +242,9 @@ impl Run<'_> {
             return;
         };
         let message = packed(&self.view(crossing.src), crossing.region);
-        if let TaskKind::Move { .. } = self.schedule.task(task).kind {
+        if let TaskKind::Move { .. } = self.executor.graph_tasks.tasks[task.0 as usize].kind {
             let from = self.executor.graph_tasks.buffer(crossing.src).device;
-            let to = self.schedule.task(task).device;
+            let to = self.executor.graph_tasks.tasks[task.0 as usize].device;
             self.counters.sent(from, to, message.bytes().len() as u64);
         }
         transport.send(to.rank, to.tag, message);
@@ -286,7 +286,7 @@ impl Run<'_> {
         let Crossing { src, region, .. } = crossing;
         let source = tasks.buffer(src);
         let packed = message_view(&message, source.dtype, region.clone());
-        match &self.schedule.task(task).kind {
+        match &self.executor.graph_tasks.tasks[task.0 as usize].kind {
             TaskKind::Gather { output, .. } => {
                 self.counters
                     .gather(copy(&packed, &self.outputs[*output], region));

@@ -3,7 +3,7 @@
 //! Devices of this machine read inputs from the caller's memory and write results into it: nothing is
 //! copied into the arena and out of it. Their places in the arena, which the plan has, stay unused.
 
-use eindecomp_core::task::{BufferId, BufferRole, Task, TaskGraph, TaskKind};
+use eindecomp_core::task::{BufferId, BufferRole, TaskGraph, TaskKind};
 
 use super::Run;
 use crate::storage::{MemoryMode, host_view};
@@ -18,14 +18,14 @@ pub(super) enum Host {
     Output(usize),
 }
 
-/// Per buffer of a task list, the host tensor that takes its place.
-pub(super) fn lent(graph: &TaskGraph, tasks: &[Task], mode: MemoryMode) -> Vec<Option<Host>> {
+/// Per buffer, the host tensor that takes its place in runs.
+pub(super) fn lent(graph: &TaskGraph, mode: MemoryMode) -> Vec<Option<Host>> {
     let mut lent = vec![None; graph.buffers.len()];
     // The others are for finding faults: what is not moved is not there.
     if mode != MemoryMode::Arena {
         return lent;
     }
-    for task in tasks {
+    for task in &graph.tasks {
         match &task.kind {
             TaskKind::Load { dst } if !graph.buffer(*dst).role.stays() => {
                 lent[dst.0 as usize] = Some(Host::Input);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use eindecomp_core::plan::layout::Region;
-use eindecomp_core::task::{BufferId, BufferRole, Task, TaskGraph, TaskId, TaskKind};
+use eindecomp_core::task::{BufferId, BufferRole, TaskGraph, TaskId, TaskKind};
 
 use super::exchange::Ranks;
 use super::lent::{Host, lent};
@@ -39,7 +39,6 @@ pub(super) struct Step {
 
 /// Steps ready to run: who waits for whom, and the sub-tiles of each kernel.
 pub(super) struct Schedule {
-    tasks: Vec<Task>,
     pub steps: Vec<Step>,
     pub waits: Vec<u32>,
     pub successors: Vec<Vec<u32>>,
@@ -53,13 +52,13 @@ impl Schedule {
     /// [`RunError::Tags`].
     pub fn new(
         graph: &TaskGraph,
-        tasks: &[Task],
         kernels: &[Option<Kernel>],
         workers: usize,
         mode: MemoryMode,
         ranks: &Ranks,
     ) -> Result<Schedule, RunError> {
-        let (steps, first) = steps(graph, tasks, ranks)?;
+        let tasks = &graph.tasks;
+        let (steps, first) = steps(graph, ranks)?;
         // So that workers which end early find more, without packing much twice.
         let most = (2 * workers).div_ceil(ranks.per_rank(graph).max(1) as usize);
         let mut waits = vec![0; steps.len()];
@@ -89,14 +88,9 @@ impl Schedule {
             waits,
             successors,
             pieces: steps.iter().map(pieces).collect(),
-            lent: lent(graph, tasks, mode),
+            lent: lent(graph, mode),
             steps,
-            tasks: tasks.to_vec(),
         })
-    }
-
-    pub fn task(&self, task: TaskId) -> &Task {
-        &self.tasks[task.0 as usize]
     }
 
     /// How many pieces can start when everything before a step is done: a receive's second one is the
@@ -115,17 +109,13 @@ impl Schedule {
 }
 
 /// The steps in task order, and per task the number of its first one.
-fn steps(
-    graph: &TaskGraph,
-    tasks: &[Task],
-    ranks: &Ranks,
-) -> Result<(Vec<Step>, Vec<u32>), RunError> {
+fn steps(graph: &TaskGraph, ranks: &Ranks) -> Result<(Vec<Step>, Vec<u32>), RunError> {
     let mut steps = Vec::new();
     let mut first = vec![0];
     // Per other rank, the messages to it and from it so far: both ends count alike.
     let mut sent: HashMap<u32, u32> = HashMap::new();
     let mut received: HashMap<u32, u32> = HashMap::new();
-    for (n, task) in tasks.iter().enumerate() {
+    for (n, task) in graph.tasks.iter().enumerate() {
         let task_id = TaskId(n as u32);
         let mut push = |part| {
             steps.push(Step {

@@ -43,17 +43,12 @@ impl Workers {
 
     pub(super) fn on_each(&self, work: impl Fn(usize, &mut Scratch) + Sync) {
         match &self.pool {
-            None => self.alone(|scratch| work(0, scratch)),
+            None => self.with_scratch(0, |scratch| work(0, scratch)),
             Some(pool) => drop(pool.broadcast(|ctx| {
                 let worker = ctx.index();
                 self.with_scratch(worker, |scratch| work(worker, scratch));
             })),
         }
-    }
-
-    /// On the calling thread.
-    pub(super) fn alone(&self, work: impl FnOnce(&mut Scratch)) {
-        self.with_scratch(0, work);
     }
 
     /// A worker's memory, or some of its own for a run while another one has that.

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use eindecomp::{Error, WeightsFile, ein};
+use eindecomp::{Compiled, Error, WeightsFile, ein};
 use ndarray::arr2;
 
-use crate::bad_input::{loaded, named, ramp, session, within};
+use crate::bad_input::{dims, loaded, named, ramp, session, within};
 
 ein! {
     /// Two weights.
@@ -37,14 +37,26 @@ fn good(folder: &Path) -> PathBuf {
     file(folder, &format!("{{{first},{second}}}"), 48)
 }
 
+fn compiled() -> Compiled<two::Model> {
+    let dims = two::Dims { b: 2 };
+    session(2).compile(two::graph(), dims).unwrap()
+}
+
+/// Read as arrays or box by box.
 fn refused(path: &Path) -> Error {
-    match two::Weights::from_safetensors(path) {
+    let error = match two::Weights::from_safetensors(path) {
         Ok(_) => panic!("{} should not be read", path.display()),
-        Err(error) => {
-            assert!(error.to_string().contains("weights"), "{error}");
-            error
-        }
-    }
+        Err(error) => error,
+    };
+    assert!(error.to_string().contains("weights"), "{error}");
+    // which of several tensors is told first is chance
+    let told = compiled()
+        .load_file(path)
+        .err()
+        .expect("no weights")
+        .to_string();
+    assert_eq!(told.split('`').next(), error.to_string().split('`').next());
+    error
 }
 
 #[test]
@@ -162,13 +174,64 @@ fn all_that_is_wrong_is_listed() {
         );
         let path = file(folder.path(), &format!("{{{first},{second}}}"), 48);
         let weights = two::Weights::from_safetensors(&path).unwrap();
-        let compiled = session(2)
-            .compile(two::graph(), two::Dims { b: 2 })
-            .unwrap();
-        match compiled.load(weights).err() {
-            Some(Error::Shapes(errors)) => assert_eq!(errors.len(), 4, "{errors:?}"),
-            other => panic!("{other:?}"),
+        let read = compiled().load(weights).err();
+        for error in [read, compiled().load_file(&path).err()] {
+            match error {
+                Some(Error::Shapes(errors)) => assert_eq!(errors.len(), 4, "{errors:?}"),
+                other => panic!("{other:?}"),
+            }
         }
+    });
+}
+
+/// A file that changes under a program: its weights are lost, and are there when they are loaded again.
+#[test]
+fn files_that_shrink_are_told() {
+    within(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = good(folder.path());
+        let x = named([("x", ramp(&[2, 2]))]);
+        let graph = || two::graph().into_graph().unwrap();
+        let program = |b| {
+            session(2)
+                .compile_graph(graph(), dims(&[("B", b)]))
+                .unwrap()
+        };
+        let mut whole = program(2);
+        let stored = || {
+            let file = WeightsFile::open(&path).unwrap();
+            let names = ["first", "second"];
+            names
+                .map(|n| (n.to_string(), file.stored(n).unwrap()))
+                .into()
+        };
+        whole.load_stored(stored()).unwrap();
+        let first = whole.run(&x).unwrap();
+        let mut other = program(3);
+        let weights = stored();
+        let bytes = fs::read(&path).unwrap();
+        fs::write(&path, &bytes[..bytes.len() - 30]).unwrap();
+        let error = other.load_stored(weights).unwrap_err().to_string();
+        assert!(
+            error.starts_with("weight `first`: weights file "),
+            "{error}"
+        );
+        let error = other.run(&x).unwrap_err().to_string();
+        assert!(error.contains("weights are not loaded"), "{error}");
+        // what is loaded stays, until other dims read it again
+        assert_eq!(whole.run(&x).unwrap(), first);
+        let three = named([("x", ramp(&[3, 2]))]);
+        assert!(
+            whole
+                .run(&three)
+                .unwrap_err()
+                .to_string()
+                .contains("weights file")
+        );
+        assert_eq!(whole.run(&x).unwrap(), first);
+        fs::write(&path, &bytes).unwrap();
+        other.load_stored(stored()).unwrap();
+        assert_eq!(other.run(&x).unwrap(), first);
     });
 }
 

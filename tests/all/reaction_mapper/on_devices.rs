@@ -100,7 +100,7 @@ fn compiled(
         .unwrap()
         .compile(albert::graph(), albert::Dims { b, s })
         .unwrap()
-        .load(albert::Weights::from_safetensors(WEIGHTS).unwrap())
+        .load_file(WEIGHTS)
         .unwrap()
 }
 
