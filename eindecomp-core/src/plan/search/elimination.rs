@@ -538,7 +538,15 @@ impl Elimination {
         let d = self.domains[v as usize] as u64;
         let limit = (self.budget.table_bytes / 8).min(self.budget.work / d);
         let mut order = factors;
-        order.sort_by_key(|f| (Reverse(f.scope.len()), f.table, f.scope.clone()));
+        order.sort_by(|a, b| {
+            let key = |f: &Factor| (Reverse(f.scope.len()), f.table);
+            key(a).cmp(&key(b)).then_with(|| a.scope.cmp(&b.scope))
+        });
+        let all = self.algebra.scope(&order).into_iter().filter(|s| s.0 != v);
+        let sizes = all.map(|(_, m)| self.algebra.maps.classes(m) as u64);
+        if !order.is_empty() && sizes.fold(1, u64::saturating_mul) <= limit {
+            return vec![order];
+        }
         let mut groups: Vec<(BTreeMap<u32, MapId>, Vec<Factor>)> = Vec::new();
         for factor in order {
             let mut into = None;
