@@ -53,8 +53,7 @@ pub(super) fn more<'a>(
     let known: Vec<_> = told.iter().flat_map(changes).collect();
     errors.retain(|diag| {
         let mut places = told.iter().map(|other| other.primary);
-        let told = places
-            .any(|place| place.start < diag.primary.end && diag.primary.start < place.end)
+        let told = places.any(|place| overlap(place, diag.primary))
             || changes(diag).iter().any(|edit| known.contains(edit));
         others.contains(diag) && !told
     });
@@ -63,18 +62,23 @@ pub(super) fn more<'a>(
 
 /// May an error of this kind come from an element type?
 fn of_dtypes(code: Code) -> bool {
+    let calls = matches!(
+        code,
+        Code::CallExtent | Code::ResultType | Code::CarriedType | Code::Argument
+    );
+    calls || of_values(code)
+}
+
+/// Is an error of this kind about element types alone?
+fn of_values(code: Code) -> bool {
     matches!(
         code,
         Code::Narrowing
             | Code::GatherIndex
-            | Code::CallExtent
-            | Code::ResultType
-            | Code::CarriedType
             | Code::NarrowingFactor
             | Code::NoCommonDtype
             | Code::IntegerLiteral
             | Code::DtypeRule
-            | Code::Argument
             | Code::Literal
     )
 }
@@ -192,8 +196,9 @@ impl Sketch {
     /// is about which has no help, or several, are left out.
     fn mended(&self, errors: &[Diag]) -> BTreeMap<Arc<str>, Vec<&Dim>> {
         let mut said: BTreeMap<Arc<str>, Vec<&Dim>> = BTreeMap::new();
+        let errors = errors.iter().filter(|diag| !of_values(diag.code));
         let (clear, open): (Vec<&Diag>, Vec<&Diag>) =
-            errors.iter().partition(|diag| diag.fixes.len() == 1);
+            errors.partition(|diag| diag.fixes.len() == 1);
         // Another range may be meant for any index.
         if open.iter().any(|diag| of_ranges(diag.code)) {
             return said;
@@ -237,15 +242,17 @@ impl Sketch {
         at.collect()
     }
 
-    /// The index in the place of a reading when an error has been mended, if that puts indices for
-    /// indices.
+    /// The index in the place of a reading when an error has been mended, unless that takes in more than
+    /// an index.
     fn meant(&self, name: &Arc<str>, reading: &Reading, diag: &Diag) -> Option<Arc<str>> {
         let [fix] = &diag.fixes[..] else { return None };
         let within = |span: &Span| contains(reading.around, *span);
-        let mut edits = fix.edits.iter().filter(|(span, _)| within(span)).peekable();
-        edits.peek()?;
-        let place = |span: &Span| self.readings.iter().any(|(_, r)| r.place == *span);
-        if !edits.clone().all(|(span, _)| place(span)) {
+        let mut edits = fix.edits.iter().filter(|(span, _)| within(span));
+        let wider = |span: Span| {
+            let mut places = self.readings.iter().map(|(_, reading)| reading.place);
+            places.any(|place| place != span && overlap(place, span))
+        };
+        if edits.clone().any(|(span, _)| wider(*span)) {
             return None;
         }
         let here = edits.find(|(span, _)| *span == reading.place);
@@ -334,6 +341,10 @@ impl BodyCx<'_> {
 fn edits(diag: &Diag, place: Span) -> bool {
     let edits = diag.fixes.iter().flat_map(|fix| &fix.edits);
     edits.into_iter().any(|(span, _)| contains(place, *span))
+}
+
+fn overlap(a: Span, b: Span) -> bool {
+    a.start < b.end && b.start < a.end
 }
 
 fn contains(outer: Span, inner: Span) -> bool {
