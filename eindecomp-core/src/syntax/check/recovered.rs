@@ -193,12 +193,12 @@ impl Sketch {
     }
 
     /// The readings as they are when these errors have been mended by their helps. Names that an error
-    /// is about which has no help, or several, are left out.
-    fn mended(&self, errors: &[Diag]) -> BTreeMap<Arc<str>, Vec<&Dim>> {
+    /// is about which has no help in the statement, or several, are left out.
+    fn mended(&self, errors: &[Diag], stmt: Span) -> BTreeMap<Arc<str>, Vec<&Dim>> {
         let mut said: BTreeMap<Arc<str>, Vec<&Dim>> = BTreeMap::new();
         let errors = errors.iter().filter(|diag| !of_values(diag.code));
         let (clear, open): (Vec<&Diag>, Vec<&Diag>) =
-            errors.partition(|diag| diag.fixes.len() == 1);
+            errors.partition(|diag| diag.fixes.len() == 1 && edits(diag, stmt));
         // Another range may be meant for any index.
         if open.iter().any(|diag| of_ranges(diag.code)) {
             return said;
@@ -291,7 +291,7 @@ impl BodyCx<'_> {
         let Some(sketch) = sketch.filter(|s| s.results.len() == pat.names.len()) else {
             return none;
         };
-        let said = sketch.mended(&errors);
+        let said = sketch.mended(&errors, pat.span.join(value.span));
         let dtype = self.dtype_like(value);
         let Some(guess) = &mut self.guess else {
             return none;
