@@ -9,8 +9,8 @@ use eindecomp_core::plan::cache::version;
 use crate::model::block_path;
 use crate::{Error, Model, ModelGraph};
 
-/// Names the blocks of a crate that `cargo eindecomp` plans: one line, anywhere in the crate, once per
-/// module. It becomes a test that makes each block's graph; `cargo eindecomp` runs it to be
+/// Names the blocks of a crate that `cargo eindecomp` plans: one line, anywhere in its library or in a binary, once
+/// per module. It becomes a test that makes each block's graph; `cargo eindecomp` runs it to be
 /// told them.
 ///
 /// ```

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::nearest;
+
 /// Which values of a dim share a plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Buckets {
@@ -43,6 +45,26 @@ impl Policy {
         self.0.insert(dim.into(), buckets);
     }
 
+    /// What is amiss with the names of dims that a graph with these is compiled for: buckets of a dim that it has
+    /// not, where one of its dims is likely meant.
+    pub fn slips(&self, dims: &BTreeMap<Arc<str>, i64>) -> Vec<String> {
+        let unknown = self.0.keys().filter(|dim| !dims.contains_key(*dim));
+        let slip = |dim: &Arc<str>| {
+            let same = dims.keys().find(|known| known.eq_ignore_ascii_case(dim));
+            let near = same.map(|known| &**known);
+            // dims of one letter are all alike
+            let alike =
+                || nearest(dim, dims.keys().map(|known| &**known)).filter(|_| dim.len() > 2);
+            let near = near.or_else(alike);
+            near.filter(|near| !self.0.contains_key(*near)).map(|near| {
+                format!(
+                    "there are buckets for `{dim}`, but no dim of that name; did you mean `{near}`?"
+                )
+            })
+        };
+        unknown.filter_map(slip).collect()
+    }
+
     /// The dims that a plan is made for, if they are others than these. Dims of weights and states are
     /// always planned as they are: they do not change from run to run.
     pub fn planned(
@@ -63,6 +85,23 @@ impl Policy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn slips_in_names_are_told() {
+        let mut policy = Policy::default();
+        policy.set("SEQ", Buckets::PowersOfTwo);
+        policy.set("S", Buckets::PowersOfTwo);
+        policy.set("batch", Buckets::PowersOfTwo);
+        let slips = |dims: &[&str]| policy.slips(&dims.iter().map(|&d| (d.into(), 1)).collect());
+        let told = |dim, near| {
+            format!(
+                "there are buckets for `{dim}`, but no dim of that name; did you mean `{near}`?"
+            )
+        };
+        assert_eq!(slips(&["SEQ", "S", "BATCH"]), [told("batch", "BATCH")]);
+        // another block's
+        assert_eq!(slips(&["SEQ", "D"]), [] as [String; 0]);
+    }
 
     #[test]
     fn values_are_rounded_up() {

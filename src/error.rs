@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use eindecomp_core::ein::DType;
 use eindecomp_core::graph::BindError;
+use eindecomp_core::plan::cache::Subject;
 
 /// Why a model could not be compiled, loaded or run.
 ///
@@ -80,9 +81,11 @@ pub enum Error {
     },
     /// A stored plan that the planner would not make again.
     #[error(
-        "the stored plan {key} moves {stored} B, but the planner now makes another one, which moves {made} B"
+        "the stored plan {key} of {subject} moves {stored} B, but the planner now makes another one, which moves {made} B"
     )]
     PlanDiffers {
+        /// What the plan is for.
+        subject: Subject,
         /// Hash of the plan's key: the name of its entry.
         key: String,
         /// Bytes that the stored plan moves.

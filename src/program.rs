@@ -43,7 +43,7 @@ pub struct CompileReport {
     /// What passes did to the graph before it was planned.
     pub passes: Vec<Passed>,
     /// What was amiss with the plan cache, and cost no more than planning: an entry that was damaged and left out, a
-    /// folder that cannot be written. The same is told to `tracing`.
+    /// folder that cannot be written, buckets of a dim that is spelt otherwise. The same is told to `tracing`.
     pub warnings: Vec<String>,
 }
 
@@ -69,6 +69,7 @@ impl Binding {
         shared.compiles(graph, dims)?;
         let (bound, passes) = bind(graph, dims, &shared.passes)?;
         let bound = Arc::new(bound);
+        let slips = shared.slips(dims);
         let planned_at = shared.plan_at(graph, block, &bound, dims, fixed)?;
         let plan = planned_at.plan;
         let planned = Instant::now();
@@ -88,7 +89,7 @@ impl Binding {
             planning: planned - start,
             lowering: planned.elapsed(),
             passes,
-            warnings: planned_at.warnings,
+            warnings: [slips, planned_at.warnings].concat(),
         };
         Ok(Binding {
             dims: dims.clone(),

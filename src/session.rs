@@ -75,6 +75,7 @@ impl Shared {
             let dims = dims.iter().map(|(name, &value)| (&**name, value));
             Subject::new(block, graph, dims, &self.cluster)
         };
+        let run = dims;
         if let Some(dims) = self.buckets.planned(dims, fixed)
             && let Ok((bucket, _)) = bind(graph, &dims, &self.passes)
         {
@@ -83,7 +84,9 @@ impl Shared {
                 origin,
                 warnings,
                 ..
-            } = self.plan(&bucket, &subject(&dims))?;
+            } = self
+                .plan(&bucket, &subject(&dims))
+                .map_err(|error| bucket_of(run, error))?;
             let fits = rebind(&plan, bound, &self.cluster)
                 .and_then(|plan| verify(bound, &plan, &self.cluster).map(|tasks| (plan, tasks)));
             match fits {
@@ -117,6 +120,13 @@ impl Shared {
             dims,
             warnings,
         })
+    }
+
+    /// What is amiss with the session's buckets at these dims, which is told to `tracing` too.
+    pub(crate) fn slips(&self, dims: &BTreeMap<Arc<str>, i64>) -> Vec<String> {
+        let slips = self.buckets.slips(dims);
+        slips.iter().for_each(|slip| tracing::warn!("{slip}"));
+        slips
     }
 
     fn plan(&self, graph: &BoundGraph, subject: &Subject) -> Result<Found, Error> {
@@ -388,6 +398,15 @@ impl SessionBuilder {
             watched: Vec::new(),
         })
     }
+}
+
+/// The error of a plan for the bucket of these dims: a miss names them.
+fn bucket_of(dims: &BTreeMap<Arc<str>, i64>, mut error: Error) -> Error {
+    if let Error::PlanMiss(miss) = &mut error {
+        let named = |(dim, n): (&Arc<str>, &i64)| (dim.to_string(), *n);
+        miss.run = Some(dims.iter().map(named).collect());
+    }
+    error
 }
 
 /// An environment variable that is set to something.

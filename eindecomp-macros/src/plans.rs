@@ -19,13 +19,16 @@ pub(crate) fn include(input: TokenStream) -> TokenStream {
         let entries = entries(&folder).map_err(|e| {
             let folder = folder.display();
             format!(
-                "plans cannot be included: folder {folder}: {e}; make it, and record plans into it: \
-                 EINDECOMP_MODE=record EINDECOMP_CACHE={folder}"
+                "plans cannot be included: folder {folder}: {e}; `cargo eindecomp plan` makes it, with the plans that \
+                 eindecomp.toml names"
             )
         })?;
-        Ok((name, entries))
+        let attributes = folder.join(".gitattributes");
+        let attributes = attributes.is_file().then_some(attributes);
+        let attributes = attributes.and_then(|path| path.to_str().map(String::from));
+        Ok((name, entries, attributes))
     });
-    let (name, entries) = match entries {
+    let (name, entries, attributes) = match entries {
         Ok(entries) => entries,
         Err(message) => return error(&message, span),
     };
@@ -33,7 +36,12 @@ pub(crate) fn include(input: TokenStream) -> TokenStream {
         let (hash, path) = (Literal::string(hash), Literal::string(path));
         quote!((#hash, #krate::__private::core::include_bytes!(#path)))
     });
-    quote!(#krate::EmbeddedPlans::new(#name, &[#(#files),*]))
+    // what writes a new entry makes this file as new: the first entries are noticed by the next build
+    let noticed = attributes.map(|path| {
+        let path = Literal::string(&path);
+        quote!(const _: &[#krate::__private::core::primitive::u8] = #krate::__private::core::include_bytes!(#path);)
+    });
+    quote!({ #noticed #krate::EmbeddedPlans::new(#name, &[#(#files),*]) })
 }
 
 /// The text of a plain string literal, which may come in an invisible group.
@@ -81,13 +89,13 @@ mod tests {
         let included = |input: TokenStream| include(input).to_string();
         assert_eq!(
             included(quote!(ed "src")),
-            r#"ed :: EmbeddedPlans :: new ("src" , & [])"#
+            r#"{ ed :: EmbeddedPlans :: new ("src" , & []) }"#
         );
         let missing = included(quote!(ed "no/such"));
         for part in [
             "compile_error",
             "no/such: No such file",
-            "make it, and record plans into it",
+            "`cargo eindecomp plan` makes it",
         ] {
             assert!(missing.contains(part), "{missing}");
         }

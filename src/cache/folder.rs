@@ -100,6 +100,12 @@ pub(super) fn store_at(folder: &Path, hash: &str, text: &[u8], now: SystemTime) 
 
 fn try_store(folder: &Path, hash: &str, text: &[u8], now: SystemTime) -> io::Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
+    if fs::symlink_metadata(folder).is_ok() && !folder.is_dir() {
+        return Err(io::Error::new(
+            io::ErrorKind::NotADirectory,
+            "it is no folder",
+        ));
+    }
     fs::create_dir_all(folder)?;
     // numbers of processes repeat, on other machines and later
     let nanos = now
@@ -117,7 +123,12 @@ fn try_store(folder: &Path, hash: &str, text: &[u8], now: SystemTime) -> io::Res
             file.write_all(text)?;
             file.sync_all()
         })
-        .and_then(|()| fs::rename(&temporary, entry(folder, hash)));
+        .and_then(|()| {
+            let place = entry(folder, hash);
+            let in_place =
+                |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", place.display()));
+            fs::rename(&temporary, &place).map_err(in_place)
+        });
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
@@ -132,9 +143,12 @@ fn try_store(folder: &Path, hash: &str, text: &[u8], now: SystemTime) -> io::Res
     Ok(())
 }
 
+/// What git is told in.
+const ATTRIBUTES: &str = ".gitattributes";
+
 /// Tells git, if nobody told it otherwise, to leave the entries of a folder as they are: with other line ends they are none.
 pub(crate) fn keep_lines(folder: &Path) -> io::Result<()> {
-    let path = folder.join(".gitattributes");
+    let path = folder.join(ATTRIBUTES);
     let file = OpenOptions::new().write(true).create_new(true).open(&path);
     let done = |e: &io::Error| {
         // a folder that is gone is made again with its next entry
@@ -153,16 +167,15 @@ pub(crate) fn keep_lines(folder: &Path) -> io::Result<()> {
     written
 }
 
-/// Makes another entry as new as one that was added: a build with `include_plans!` looks at the files that it had, and is
-/// made again if one of them is newer.
+/// Makes another file as new as an entry that was added: a build with `include_plans!` looks at the files that it had, and
+/// is made again if one of them is newer.
 fn touch_another(folder: &Path, hash: &str, now: SystemTime) {
-    let added = entry(folder, hash);
-    let other = entries(folder)
-        .ok()
-        .into_iter()
-        .flatten()
-        .find(|path| *path != added);
-    let file = other.and_then(|path| OpenOptions::new().write(true).open(path).ok());
+    let (added, first) = (entry(folder, hash), folder.join(ATTRIBUTES));
+    let entries = entries(folder).ok().into_iter().flatten();
+    let mut others = std::iter::once(first)
+        .chain(entries)
+        .filter(|path| *path != added);
+    let file = others.find_map(|path| OpenOptions::new().write(true).open(path).ok());
     // a folder that only holds plans for now is none the worse without
     let _ = file.map(|file| file.set_modified(now));
 }

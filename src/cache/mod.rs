@@ -311,6 +311,7 @@ impl LookUp<'_> {
             return Ok(());
         }
         Err(Error::PlanDiffers {
+            subject: self.task.subject.clone(),
             key: self.hash.into(),
             stored: stored.moved_bytes,
             made: made.moved_bytes,
@@ -340,11 +341,12 @@ impl LookUp<'_> {
         }));
         PlanMiss {
             subject: self.task.subject.clone(),
+            run: None,
             key: self.hash.into(),
             mode: *mode,
             looked_in,
             left_out: self.warnings.clone(),
-            nearest: miss::nearest(self.key, carried.chain(stored)),
+            nearest: miss::nearest(self.key, self.task.subject, carried.chain(stored)),
         }
     }
 }

@@ -294,10 +294,10 @@ fn planner_versions_share_a_folder() {
     fs::write(&theirs, &text).unwrap();
     let miss = refused(&at(folder.path(), CacheMode::Frozen), 4);
     let end = format!(
-        "differs in planner: `{}` wanted, `planner/0` found",
+        "differs in planner: `{}` wanted, `planner/0` found. ",
         key.planner
     );
-    assert!(miss.ends_with(&end), "{miss}");
+    assert!(miss.contains(&end), "{miss}");
     let ((_, origin), messages) = events(|| get(&auto(folder.path())));
     assert_eq!(origin, PlanOrigin::Planned);
     assert_eq!(messages, ["plan cache miss"]);
@@ -377,7 +377,8 @@ fn frozen_neither_plans_nor_writes() {
     let (plan, _) = get(&auto(folder.path()));
     assert_eq!(get(&frozen), (plan, PlanOrigin::Disk));
     let other = refused(&frozen, 2);
-    let end = "differs in hierarchy per_server: 2 wanted, 4 found";
+    let end = "differs in hierarchy per_server: 2 wanted, 4 found. `cargo eindecomp plan` and mode `record` make plans; \
+               a binary has those of when it is built";
     assert!(other.ends_with(end), "{other}");
 
     let damaged = tempdir().unwrap();
@@ -413,9 +414,16 @@ fn record_writes_or_fails() {
     fs::write(&file, "").unwrap();
     let error = refused(&at(file, CacheMode::Record), 4);
     assert!(
-        error.starts_with("the plan is not recorded: folder "),
+        error.starts_with("the plan is not recorded: folder ")
+            && error.ends_with("/file: it is no folder"),
         "{error}"
     );
+    // another thing in the place of an entry
+    let taken = tempdir().unwrap();
+    fs::create_dir(path(taken.path())).unwrap();
+    let error = refused(&at(taken.path(), CacheMode::Record), 4);
+    let place = format!("{}: Is a directory", path(taken.path()).display());
+    assert!(error.contains(&place), "{error}");
 }
 
 /// Also a plan that the process has, and at whatever moment the folder goes.

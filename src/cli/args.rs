@@ -18,13 +18,16 @@ planned for stands in `eindecomp.toml` beside `Cargo.toml`, or is given by --dim
     block = "decoder::step"            # a path or its end; all blocks if it is left out
     dims = { B = [1, 8], S = 512 }     # every combination
     cluster = ["cpus:4", "dgx_a100"]   # or "2xdgx_h100", "machine:4", or a JSON file
+                                       # beside this one, of a `Cluster` as serde_json writes it
     residency = "as_needed"            # or sharded, auto
     objective = "placed"               # or communication, time
+    algorithm = "exact"                # or linearized
     min_tile = 16                      # least extent of a part; 1 if it is left out
     oversubscribe = 4                  # kernel calls per device; 1 if it is left out
 
 From development to production: `plan`, commit the folder, `check` in continuous integration, ship with
-`include_plans!` and mode `frozen`.
+`include_plans!` and mode `frozen`. Plans that come by git are in the next build if a build.rs prints
+`cargo::rerun-if-changed=plans`.
 
 Exit codes:
 
@@ -92,13 +95,17 @@ pub struct Project {
     /// The package, in a workspace.
     #[arg(long, short, value_name = "NAME")]
     pub package: Option<String>,
-    /// Features of the package that its blocks need.
-    #[arg(long, value_name = "FEATURES")]
-    pub features: Option<String>,
+    /// Features of the package that its blocks need. May be repeated.
+    #[arg(long, value_name = "FEATURES", value_delimiter = ',')]
+    pub features: Vec<String>,
+    /// Without the default features of the package.
+    #[arg(long)]
+    pub no_default_features: bool,
     /// Only blocks whose path, from the crate on, ends so: `step`, `decoder::step`.
     #[arg(long, value_name = "PATH")]
     pub block: Option<String>,
-    /// Dims to plan for, instead of those of eindecomp.toml: `B=1,S=512`. May be repeated.
+    /// Values of dims to plan for, instead of those of eindecomp.toml: `B=1,S=512`. All else is as the [[plan]]s of
+    /// these dims say. May be repeated.
     #[arg(long, value_name = "DIMS")]
     pub dims: Vec<String>,
     /// Clusters to plan for: cpus:N, machine:N (N devices of this machine, as `calibrate` measured it),
@@ -138,7 +145,7 @@ pub struct PruneArgs {
 
 #[derive(Args)]
 pub struct Folder {
-    /// The folder of plans [default: that of eindecomp.toml here, else plans].
+    /// The folder of plans [default: that of the crate around this folder].
     pub folder: Option<PathBuf>,
 }
 
@@ -148,7 +155,7 @@ pub struct DiffArgs {
     pub first: String,
     /// The other one.
     pub second: String,
-    /// The folder of plans [default: that of eindecomp.toml here, else plans].
+    /// The folder of plans [default: that of the crate around this folder].
     #[arg(long, value_name = "PATH")]
     pub folder: Option<PathBuf>,
 }

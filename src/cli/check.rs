@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use eindecomp_core::plan::cache::{PLANNER, Subject};
+use eindecomp_core::plan::cache::{Difference, PLANNER, Subject, differences};
 use serde_json::{Value, json};
 
 use super::args::{Project, PruneArgs};
 use super::failure::Failure;
 use super::folder;
-use super::targets::{self, Targets};
+use super::targets::{self, Target, Targets};
 use super::{Outcome, counted, print_json};
 
 /// What a plan or an entry is found to be.
@@ -81,11 +81,16 @@ impl Report {
     fn of(targets: &Targets) -> Result<Report, Failure> {
         let needed: BTreeSet<&str> = targets.all.iter().map(|t| t.hash()).collect();
         let mut lines = Vec::new();
+        let files = match targets.folder.exists() {
+            true => folder::entries(&targets.folder)?,
+            // every plan is missing
+            false => Vec::new(),
+        };
         for target in &targets.all {
             let (state, why) = match folder::plan(&targets.folder, target) {
                 Some(Ok(_)) => (State::Ok, None),
                 Some(Err(why)) => (State::Stale, Some(why)),
-                None => (State::Missing, None),
+                None => (State::Missing, alike(&files, target)),
             };
             let file = crate::cache::folder::entry(&targets.folder, target.hash());
             lines.push(Line {
@@ -96,11 +101,6 @@ impl Report {
                 file: (state != State::Missing).then_some(file),
             });
         }
-        let files = match targets.folder.exists() {
-            true => folder::entries(&targets.folder)?,
-            // every plan is missing
-            false => Vec::new(),
-        };
         let mut others = 0;
         for file in files {
             if needed.contains(&file.hash[..]) {
@@ -145,6 +145,22 @@ impl Report {
             _ => Outcome::Found,
         }
     }
+}
+
+/// How an entry for the same block, dims and cluster differs from what is missing.
+fn alike(files: &[folder::File], target: &Target) -> Option<String> {
+    let entries = files
+        .iter()
+        .filter_map(|f| Some((&f.hash, f.content.as_ref().ok()?)));
+    let differ = entries.filter(|(_, entry)| entry.subject == target.subject);
+    let differ = differ.map(|(hash, entry)| (hash, differences(&target.key, &entry.key)));
+    let (hash, differ) = differ.min_by_key(|(_, differ)| differ.len())?;
+    let differ: Vec<String> = differ.iter().map(Difference::to_string).collect();
+    Some(format!(
+        "entry {} differs in {}",
+        &hash[..12],
+        differ.join("; ")
+    ))
 }
 
 pub fn run(args: &Project, json: bool) -> Result<Outcome, Failure> {

@@ -1,15 +1,19 @@
 //! `eindecomp.toml`: what a crate's blocks are planned for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use eindecomp_core::plan::{Objective, Residency};
+use eindecomp_core::plan::{Algorithm, Objective, Residency};
 use serde::Deserialize;
 
 use super::failure::Failure;
+
+/// Its name.
+pub const FILE: &str = "eindecomp.toml";
 
 /// The file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -39,6 +43,9 @@ pub struct Wanted {
     /// What plans minimise.
     #[serde(default)]
     pub objective: ObjectiveName,
+    /// How the optimum is searched.
+    #[serde(default)]
+    pub algorithm: AlgorithmName,
     /// Least extent of a part of an index.
     pub min_tile: Option<NonZeroU32>,
     /// Kernel calls per device.
@@ -47,7 +54,10 @@ pub struct Wanted {
 
 /// One value or a list.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "dims are whole numbers and clusters are texts, each one of them or a list"
+)]
 pub enum Values<T> {
     One(T),
     List(Vec<T>),
@@ -86,6 +96,26 @@ impl From<ObjectiveName> for Objective {
     }
 }
 
+/// [`Algorithm`] as it is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AlgorithmName {
+    /// The optimum is proved.
+    #[default]
+    Exact,
+    /// Path by path.
+    Linearized,
+}
+
+impl From<AlgorithmName> for Algorithm {
+    fn from(name: AlgorithmName) -> Self {
+        match name {
+            AlgorithmName::Exact => Self::Exact,
+            AlgorithmName::Linearized => Self::Linearized,
+        }
+    }
+}
+
 /// [`Residency`] as it is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ValueEnum)]
 #[serde(rename_all = "snake_case")]
@@ -110,19 +140,88 @@ impl From<ResidencyName> for Residency {
     }
 }
 
+impl Wanted {
+    /// Files of clusters are beside the file that names them.
+    fn settle(&mut self, root: &Path) {
+        let place = |name: &mut String| {
+            if name.ends_with(".json") {
+                *name = root.join(&*name).display().to_string();
+            }
+        };
+        match &mut self.cluster {
+            Some(Values::One(name)) => place(name),
+            Some(Values::List(names)) => names.iter_mut().for_each(place),
+            None => {}
+        }
+    }
+}
+
 impl Config {
+    /// Of the crate around this folder: of the nearest folder with a manifest, or of this one.
+    ///
+    /// # Errors
+    /// As [`Config::read`].
+    pub fn here() -> Result<(PathBuf, Config), Failure> {
+        let here = std::env::current_dir().map_err(|e| e.to_string())?;
+        let crates = here.ancestors().find(|f| f.join("Cargo.toml").is_file());
+        let root = match crates {
+            Some(root) if root != here => root.to_path_buf(),
+            _ => PathBuf::new(),
+        };
+        let config = Config::read(&root)?;
+        Ok((root, config))
+    }
+
     /// Of the crate in `root`; that of no file is empty.
     ///
     /// # Errors
     /// A file that cannot be read or is no configuration.
     pub fn read(root: &Path) -> Result<Config, Failure> {
-        let path = root.join("eindecomp.toml");
-        match std::fs::read_to_string(&path) {
-            Ok(text) => toml::from_str(&text)
-                .map_err(|e| Failure::Usage(format!("{}: {e}", path.display()))),
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Config::default()),
-            Err(e) => Err(format!("{}: {e}", path.display()).into()),
+        let path = root.join(FILE);
+        let wrong = |e: String| Failure::Usage(format!("{}: {e}", path.display()));
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Config::default()),
+            Err(e) if e.kind() == ErrorKind::InvalidData => return Err(wrong(e.to_string())),
+            Err(e) => return Err(format!("{}: {e}", path.display()).into()),
+        };
+        let mut config = Config::of(&text).map_err(wrong)?;
+        for plan in &mut config.plans {
+            plan.settle(root);
         }
+        Ok(config)
+    }
+
+    /// Of a text.
+    fn of(text: &str) -> Result<Config, String> {
+        let config: Config = toml::from_str(text).map_err(|e| {
+            let brackets = text.lines().any(|line| line.trim() == "[plan]");
+            let hint = if brackets {
+                "write [[plan]], with two brackets\n"
+            } else {
+                ""
+            };
+            format!("{e}{hint}")
+        })?;
+        if config
+            .folder
+            .as_ref()
+            .is_some_and(|f| f.as_os_str().is_empty())
+        {
+            return Err("folder is empty".into());
+        }
+        for plan in &config.plans {
+            let dims = plan
+                .dims
+                .iter()
+                .filter(|(_, values)| values.as_slice().is_empty());
+            let dims = dims.map(|(dim, _)| format!("dim {dim}"));
+            let clusters = plan.cluster.iter().filter(|c| c.as_slice().is_empty());
+            if let Some(none) = dims.chain(clusters.map(|_| "cluster".into())).next() {
+                return Err(format!("{none} of a [[plan]] has no value"));
+            }
+        }
+        Ok(config)
     }
 
     /// The folder of plans of the crate in `root`, unless another one is `given`.
@@ -189,10 +288,35 @@ mod tests {
         assert_eq!(Config::default().folder(root, None), root.join("plans"));
         assert_eq!(config.plans[0].dims["B"].as_slice(), [1, 8]);
         assert_eq!(config.plans[0].dims["S"].as_slice(), [512]);
-        let slip = toml::from_str::<Config>("[[plan]]\nblok = 'x'")
-            .unwrap_err()
-            .to_string();
-        assert!(slip.contains("blok") && slip.contains("block"), "{slip}");
+        for (text, told) in [
+            ("[[plan]]\nblok = 'x'", "expected one of `block`"),
+            ("[plan]\nblock = 'x'", "write [[plan]], with two brackets"),
+            ("[[plan]]\ndims = { B = 2.5 }", "dims are whole numbers"),
+            ("[[plan]]\ndims = { B = '2' }", "dims are whole numbers"),
+            ("[[plan]]\ncluster = 4", "clusters are texts"),
+            (
+                "[[plan]]\ndims = { B = 1, S = [] }",
+                "dim S of a [[plan]] has no value",
+            ),
+            (
+                "[[plan]]\ncluster = []",
+                "cluster of a [[plan]] has no value",
+            ),
+            ("folder = ''", "folder is empty"),
+        ] {
+            let slip = Config::of(text).unwrap_err();
+            assert!(slip.contains(told), "{slip}");
+        }
+        let mut plan = Config::of("[[plan]]\ncluster = ['cpus:2', 'c 4.json']")
+            .unwrap()
+            .plans
+            .remove(0);
+        plan.settle(root);
+        let file = root.join("c 4.json").display().to_string();
+        assert_eq!(
+            plan.cluster.unwrap().as_slice(),
+            ["cpus:2".to_string(), file]
+        );
     }
 
     #[test]

@@ -23,8 +23,8 @@ struct Changed {
 }
 
 pub fn run(args: &DiffArgs, json: bool) -> Result<Outcome, Failure> {
-    let here = Path::new("");
-    let folder = Config::read(here)?.folder(here, args.folder.as_deref());
+    let (root, config) = Config::here()?;
+    let folder = config.folder(&root, args.folder.as_deref());
     let first = open(&folder, &args.first)?;
     let second = open(&folder, &args.second)?;
     let (plan, other) = (first.plan, second.plan);

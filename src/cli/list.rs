@@ -1,7 +1,5 @@
 //! `cargo eindecomp list`.
 
-use std::path::Path;
-
 use serde_json::json;
 
 use super::args::Folder;
@@ -10,8 +8,8 @@ use super::failure::Failure;
 use super::{Outcome, counted, folder, print_json};
 
 pub fn run(args: &Folder, json: bool) -> Result<Outcome, Failure> {
-    let here = Path::new("");
-    let folder = Config::read(here)?.folder(here, args.folder.as_deref());
+    let (root, config) = Config::here()?;
+    let folder = config.folder(&root, args.folder.as_deref());
     let files = folder::entries(&folder)?;
     if json {
         let one = |file: &folder::File| match &file.content {

@@ -1,5 +1,6 @@
 //! The crate and its blocks: `cargo` runs the test that [`blocks!`](crate::blocks) made.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -61,7 +62,7 @@ impl Package {
             .unwrap_or("eindecomp");
         let manifest = PathBuf::from(text(package, "manifest_path"));
         Ok(Package {
-            targets: targets(package),
+            targets: targets(package, args),
             eindecomp: eindecomp.replace('-', "_"),
             root: manifest.parent().map(Path::to_path_buf).unwrap_or_default(),
             name: text(package, "name"),
@@ -79,8 +80,11 @@ impl Package {
         std::fs::create_dir_all(&self.target_folder).map_err(|e| e.to_string())?;
         let mut command = cargo("test", args);
         command.args(["--package", &self.name]).args(&self.targets);
-        if let Some(features) = &args.features {
-            command.args(["--features", features]);
+        if !args.features.is_empty() {
+            command.args(["--features", &args.features.join(",")]);
+        }
+        if args.no_default_features {
+            command.arg("--no-default-features");
         }
         if !std::io::stderr().is_terminal() {
             command.arg("--quiet");
@@ -98,7 +102,8 @@ impl Package {
         match text {
             Ok(text) => told::read(&text).map_err(|e| format!("`{}`: {e}", self.name).into()),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(format!(
-                "`{}` names no blocks: add a line `{}::blocks! {{ … }}` to it",
+                "`{}` names no blocks ({targets}; tests and examples are not asked, and what is behind a feature needs \
+                 --features): add a line `{}::blocks! {{ … }}` to it",
                 self.name, self.eindecomp
             )
             .into()),
@@ -107,9 +112,34 @@ impl Package {
     }
 }
 
-/// Where a package's blocks can be, for `cargo test`: targets that name some, or else all.
-fn targets(package: &Value) -> Vec<String> {
+/// Where a package's blocks can be, for `cargo test`: targets that name some, or else all; but those whose features are
+/// off.
+fn targets(package: &Value, args: &Project) -> Vec<String> {
+    let texts = |value: &Value| -> Vec<String> {
+        let texts = value.as_array().into_iter().flatten();
+        texts
+            .filter_map(|v| Some(v.as_str()?.to_string()))
+            .collect()
+    };
+    let mut on: BTreeSet<String> = args.features.iter().cloned().collect();
+    if !args.no_default_features {
+        on.insert("default".into());
+    }
+    let mut open: Vec<String> = on.iter().cloned().collect();
+    while let Some(feature) = open.pop() {
+        let more = texts(&package["features"][&feature]);
+        open.extend(
+            more.into_iter()
+                .filter(|feature| on.insert(feature.clone())),
+        );
+    }
     let target = |target: &Value| {
+        if !texts(&target["required-features"])
+            .iter()
+            .all(|f| on.contains(f))
+        {
+            return None;
+        }
         let kinds = target["kind"].as_array().into_iter().flatten();
         let kinds: Vec<&str> = kinds.filter_map(Value::as_str).collect();
         let args = match kinds[..] {
@@ -155,5 +185,47 @@ fn output(command: &mut Command) -> Result<String, Failure> {
             let text = format!("cargo failed ({})\n{text}", output.status);
             Err(text.trim_end().into())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use serde_json::json;
+
+    use super::*;
+    use crate::cli::args::{Cli, Command};
+
+    #[test]
+    fn targets_whose_features_are_off_are_not_built() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "blocks!{f}").unwrap();
+            path.to_str().unwrap().to_string()
+        };
+        let package = json!({
+            "features": { "default": ["usual"], "usual": [], "more": ["tool"], "tool": [] },
+            "targets": [
+                { "kind": ["lib"], "name": "l", "src_path": file("lib.rs") },
+                { "kind": ["bin"], "name": "a", "src_path": file("a.rs"), "required-features": ["usual"] },
+                { "kind": ["bin"], "name": "b", "src_path": file("b.rs"), "required-features": ["tool"] },
+                { "kind": ["test"], "name": "t", "src_path": file("t.rs") },
+            ]
+        });
+        let of = |args: &[&str]| {
+            let args = ["cargo eindecomp", "check"].iter().chain(args);
+            let Command::Check(project) = Cli::parse_from(args).command else {
+                panic!("no check");
+            };
+            targets(&package, &project).join(" ")
+        };
+        assert_eq!(of(&[]), "--lib --bin a");
+        assert_eq!(of(&["--features", "more"]), "--lib --bin a --bin b");
+        assert_eq!(
+            of(&["--no-default-features", "--features", "x,tool"]),
+            "--lib --bin b"
+        );
+        assert_eq!(of(&["--no-default-features"]), "--lib");
     }
 }

@@ -30,14 +30,23 @@ pub fn run(args: &SolveArgs, json: bool) -> Result<Outcome, Failure> {
     solved.map_err(|e| e.of(file))
 }
 
+/// Of a problem: the largest of the contest has a tenth of it.
+const MAX_BYTES: u64 = 1 << 30;
+
 /// Of a file, or of the standard input.
 fn text(file: &Path) -> std::io::Result<Vec<u8>> {
-    if file.as_os_str() != "-" {
-        return std::fs::read(file);
-    }
+    let source: Box<dyn Read> = match file.as_os_str() == "-" {
+        true => Box::new(std::io::stdin()),
+        false => Box::new(std::fs::File::open(file)?),
+    };
     let mut text = Vec::new();
-    std::io::stdin().read_to_end(&mut text)?;
-    Ok(text)
+    source.take(MAX_BYTES + 1).read_to_end(&mut text)?;
+    match text.len() as u64 > MAX_BYTES {
+        true => Err(std::io::Error::other(format!(
+            "it has more than {MAX_BYTES} B"
+        ))),
+        false => Ok(text),
+    }
 }
 
 fn of_instance(args: &SolveArgs, text: &[u8], json: bool) -> Result<Outcome, Failure> {

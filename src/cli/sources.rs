@@ -19,14 +19,13 @@ pub fn may_name_blocks(root: &Path) -> bool {
             return true;
         };
         let words: Vec<&str> = words(&text).collect();
-        if ["blocks", "path", "include"]
-            .iter()
-            .any(|w| words.contains(w))
-        {
+        if words.contains(&"blocks") || words.windows(3).any(leads_elsewhere) {
             return true;
         }
-        for name in words.windows(3).filter(|w| w[0] == "mod" && w[2] == ";") {
-            let name = name[1].trim_start_matches("r#");
+        for (inside, name) in declared(&words) {
+            let folder = inside
+                .iter()
+                .fold(folder.clone(), |folder, module| folder.join(module));
             let below = folder.join(name);
             let files = [folder.join(format!("{name}.rs")), below.join("mod.rs")];
             match files.into_iter().find(|f| f.is_file()) {
@@ -36,6 +35,34 @@ pub fn may_name_blocks(root: &Path) -> bool {
         }
     }
     false
+}
+
+/// `include!(`, `[path =` and, in a `cfg_attr`, `, path =`.
+fn leads_elsewhere(words: &[&str]) -> bool {
+    matches!(words, ["include", "!", _] | ["[" | ",", "path", "="])
+}
+
+/// Modules that have files of their own, and the modules of this file that each is declared in.
+fn declared<'a>(words: &[&'a str]) -> Vec<(Vec<&'a str>, &'a str)> {
+    let mut found = Vec::new();
+    // the modules around, and how deep in braces each is
+    let (mut around, mut depth): (Vec<(&str, usize)>, usize) = (Vec::new(), 0);
+    for (at, word) in words.iter().enumerate() {
+        match (*word, words[at + 1..].first(), words[at + 1..].get(1)) {
+            ("mod", Some(name), Some(&";")) => {
+                let inside = around.iter().map(|(name, _)| *name).collect();
+                found.push((inside, name.trim_start_matches("r#")));
+            }
+            ("mod", Some(name), Some(&"{")) => around.push((name.trim_start_matches("r#"), depth)),
+            ("{", ..) => depth += 1,
+            ("}", ..) => {
+                depth = depth.saturating_sub(1);
+                around.retain(|(_, outside)| *outside < depth);
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// Words, and every other character by itself, without comments up to the ends of their lines.
@@ -95,8 +122,29 @@ mod tests {
             ("a/deep/mod.rs", "blocks!{f}"),
         ];
         assert!(answer(&beside));
+        let inside = |text| {
+            [
+                (
+                    "main.rs",
+                    "mod a { fn f() { if true {} } mod b; } mod b; mod tests {}",
+                ),
+                ("a/b.rs", text),
+                ("b.rs", quiet),
+            ]
+        };
+        assert!(answer(&inside("blocks!{f}")));
+        assert!(!answer(&inside(quiet)));
+        assert!(!answer(&[(
+            "main.rs",
+            "use std::path::Path; fn main() { let path = 1; }"
+        )]));
         // what cannot be followed may be anything
-        for text in ["mod a;", "#[path = \"x.rs\"] mod a;", "include!(\"x.rs\");"] {
+        for text in [
+            "mod a;",
+            "#[path = \"x.rs\"] mod a;",
+            "#[cfg_attr(x, path = \"x.rs\")] mod a;",
+            "include!(\"x.rs\");",
+        ] {
             assert!(answer(&[("main.rs", text)]), "{text}");
         }
         assert!(answer(&[]));

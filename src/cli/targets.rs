@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use eindecomp_core::graph::BoundGraph;
@@ -12,7 +12,7 @@ use eindecomp_core::plan::{Cluster, Constraints, PlanOptions};
 
 use super::args::Project;
 use super::cluster;
-use super::config::{Config, Values, Wanted, dims, unknown_dim};
+use super::config::{Config, FILE, Values, Wanted, dims, unknown_dim};
 use super::failure::Failure;
 use super::project::Package;
 use crate::Error;
@@ -149,7 +149,7 @@ impl Configured {
             .iter()
             .map(|text| dims(text))
             .collect::<Result<_, Failure>>()?;
-        let wanted = wanted(args, &config, &given)?;
+        let wanted = wanted(args, &config, &package.root, &given)?;
         let passes = Pipeline::up_to(args.stop_after.as_deref());
         let passes = passes.map_err(|e| Failure::Usage(e.to_string()))?;
         let blocks = package.blocks(args)?;
@@ -190,23 +190,36 @@ pub fn of(args: &Project) -> Result<Targets, Failure> {
 fn wanted(
     args: &Project,
     config: &Config,
+    root: &Path,
     given: &[BTreeMap<String, i64>],
 ) -> Result<Vec<Wanted>, Failure> {
-    let one = |dims: &BTreeMap<String, i64>| Wanted {
-        dims: dims
+    // what the file says for these dims but their values; where it says nothing, all blocks that have them
+    let at = |dims: &BTreeMap<String, i64>| -> Vec<Wanted> {
+        let plans = config
+            .plans
             .iter()
-            .map(|(dim, &n)| (dim.clone(), Values::One(n)))
-            .collect(),
-        ..Wanted::default()
+            .filter(|plan| plan.dims.keys().eq(dims.keys()));
+        let mut plans: Vec<Wanted> = plans.cloned().collect();
+        if plans.is_empty() {
+            plans.push(Wanted::default());
+        }
+        for plan in &mut plans {
+            plan.dims = dims
+                .iter()
+                .map(|(dim, &n)| (dim.clone(), Values::One(n)))
+                .collect();
+        }
+        plans
     };
     let mut wanted: Vec<Wanted> = match given {
         [] => config.plans.clone(),
-        given => given.iter().map(one).collect(),
+        given => given.iter().flat_map(at).collect(),
     };
     if wanted.is_empty() {
-        return Err(Failure::Usage(
-            "nothing to plan for: give --dims B=1,S=512, or write eindecomp.toml (--help shows one)".into(),
-        ));
+        return Err(Failure::Usage(format!(
+            "nothing to plan for: give --dims B=1,S=512, or write {} (--help shows one)",
+            root.join(FILE).display()
+        )));
     }
     if !args.cluster.is_empty() {
         for wanted in &mut wanted {
@@ -376,7 +389,7 @@ fn target(
             min_tile: wanted.min_tile.unwrap_or(NonZeroU32::MIN),
             oversubscribe: wanted.oversubscribe.unwrap_or(NonZeroU32::MIN),
         },
-        ..PlanOptions::default()
+        algorithm: wanted.algorithm.into(),
     };
     let key = Key::new(&graph, cluster, &options).written();
     Ok(Target {

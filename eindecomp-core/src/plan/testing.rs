@@ -45,7 +45,7 @@ pub fn random_plan(graph: &BoundGraph, hierarchy: impl Into<Hierarchy>, seed: u6
         moved_bytes: bytes.iter().map(|b| b.moved).sum(),
         nodes,
         certificate: Certificate {
-            cost: 0,
+            cost: bytes.iter().map(|b| b.weighted).sum(),
             bound: 0,
             space: "no space".into(),
             wider: None,

@@ -9,7 +9,8 @@
 //! 5. No device has more than ⌈N/p⌉ of the N tuples of a vertex, or tiles of an owner's layout.
 //! 6. The plan is for the cluster's devices and servers, by a known cost model, with a definite
 //!    residency; its proved bounds are not above its cost.
-//! 7. The stored moved bytes equal the recomputed ones, and so does the stored cost of each node.
+//! 7. The stored moved bytes equal the recomputed ones, and so does the stored cost of each node. The plan's cost, which
+//!    was predicted, is not below their sum, but for times, which overlap.
 //! 8. The peak of every device is within its capacity.
 //! 9. The pins of the graph and the plan's own [`Constraints`](super::Constraints) are kept.
 
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use super::constraints;
 use super::cost::node_costs;
 use super::layout::Numbered;
-use super::{Certificate, Cluster, Hierarchy, Layout, NodePlan, Plan, Residency};
+use super::{Certificate, Cluster, Hierarchy, Layout, NodePlan, Objective, Plan, Residency};
 use crate::ein::access::splittable;
 use crate::graph::{BoundGraph, NodeId, Pin, Role};
 use crate::quick::Table;
@@ -182,6 +183,14 @@ pub enum InvalidPlan {
         /// As recomputed.
         computed: u128,
     },
+    /// Rule 7: of all nodes.
+    #[error("the plan states a cost of {stored}, below that of its nodes, {computed}")]
+    Total {
+        /// As stored.
+        stored: u128,
+        /// As recomputed.
+        computed: u128,
+    },
     /// Rule 8.
     #[error("{0}, more than its capacity of {1} B")]
     Memory(Peak, u64),
@@ -289,6 +298,13 @@ pub fn rules(graph: &BoundGraph, plan: &Plan, cluster: &Cluster) -> Result<(), I
         });
     }
     let costs = node_costs(graph, cluster, plan, &plan.nodes, &bytes)?;
+    let computed = costs.iter().sum();
+    if plan.model != Objective::Time.model() && cost < computed {
+        return Err(InvalidPlan::Total {
+            stored: cost,
+            computed,
+        });
+    }
     for ((node, _), (entry, computed)) in graph.ids().zip(plan.nodes.iter().zip(costs)) {
         if entry.cost != computed {
             return Err(InvalidPlan::Cost {

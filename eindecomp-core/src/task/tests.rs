@@ -376,6 +376,9 @@ fn broken_plans_are_refused() {
     assert!(matches!(e, InvalidPlan::MovedBytes { .. }), "{e}");
     let e = broken(&|p| p.nodes[2].cost -= 1);
     assert!(matches!(e, InvalidPlan::Cost { .. }), "{e}");
+    let e =
+        broken(&|p| (p.certificate.cost, p.certificate.bound, p.certificate.wider) = (0, 0, None));
+    assert!(matches!(e, InvalidPlan::Total { .. }), "{e}");
     let e = broken(&|p| p.model = "guess/1".into());
     assert!(matches!(e, InvalidPlan::Model(_)), "{e}");
     let e = verify_plan(&graph, &plan, &cluster.clone().with_capacity(100)).unwrap_err();
