@@ -295,7 +295,6 @@ pub(super) fn evaluated(
     evaluator: &mut Evaluator,
 ) -> Result<Plan, PlanError> {
     let mut nodes = placed.nodes;
-    let several = options.constraints.oversubscribe.get() > 1;
     structure(graph, on.devices(), &nodes).map_err(PlanError::Rule)?;
     let moved = evaluator.moved(graph, &nodes);
     let moved_bytes = moved.iter().sum();
@@ -309,7 +308,7 @@ pub(super) fn evaluated(
     for (node, cost) in nodes.iter_mut().zip(costs) {
         node.cost = cost;
     }
-    let calls = match several {
+    let calls = match options.constraints.oversubscribe.get() > 1 {
         true => ", each device's part cut in calls",
         false => "",
     };
@@ -323,10 +322,7 @@ pub(super) fn evaluated(
         moved_bytes,
         nodes,
         certificate: Certificate {
-            cost: match several {
-                true => placed.cost.max(moved),
-                false => placed.cost,
-            },
+            cost: placed.cost.max(moved),
             bound: placed.bound,
             space: format!("axis layouts with one replica layout per tensor{calls}"),
             wider: Some(Wider {

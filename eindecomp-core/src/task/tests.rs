@@ -236,7 +236,7 @@ fn planned(parts: [u32; 3], owner: [u32; 2]) -> (BoundGraph, Plan) {
         moved_bytes: traffic.iter().map(Traffic::total).sum(),
         nodes,
         certificate: Certificate {
-            cost: 0,
+            cost: traffic.iter().map(Traffic::total).sum(),
             bound: 0,
             space: String::new(),
             wider: None,
@@ -370,7 +370,7 @@ fn broken_plans_are_refused() {
     assert!(matches!(e, InvalidPlan::Devices { .. }), "{e}");
     let e = broken(&|p| p.residency = Residency::Auto);
     assert!(matches!(e, InvalidPlan::Residency), "{e}");
-    let e = broken(&|p| p.certificate.bound += 1);
+    let e = broken(&|p| p.certificate.bound = p.certificate.cost + 1);
     assert!(matches!(e, InvalidPlan::Bound { .. }), "{e}");
     let e = broken(&|p| p.moved_bytes += 1);
     assert!(matches!(e, InvalidPlan::MovedBytes { .. }), "{e}");

@@ -108,8 +108,10 @@ impl Kind {
                     } else {
                         Level::Server
                     };
-                    let all = self.closed(need, level, None);
-                    let near = self.closed(need, level, Some((have, Level::Server)));
+                    // a grid of more than a server that fills none of them evenly has no axis for these
+                    let aligned = need.vector.grid.is_aligned(on);
+                    let closed = |have| self.closed(need, level, have).filter(|_| aligned);
+                    let (all, near) = (closed(None), closed(Some((have, Level::Server))));
                     let far = all.zip(near).map(|(all, near)| all - near);
                     cost += more
                         * far.unwrap_or_else(|| {

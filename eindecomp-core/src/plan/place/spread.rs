@@ -11,7 +11,7 @@ use crate::plan::layout::{Layout, Region, tile_range};
 use crate::plan::room::{Blocks, Room};
 use crate::plan::{Constraints, Hierarchy};
 
-/// The first devices of a cluster: whole servers, or a part of one if there are no more.
+/// The first devices of a cluster: whole servers, or any other number, as if they were of one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Grid {
     servers: u32,
@@ -31,6 +31,11 @@ impl Grid {
                 per_server: devices,
             },
         }
+    }
+
+    /// Do its axes tell the servers of a cluster apart?
+    pub fn is_aligned(self, on: Hierarchy) -> bool {
+        self.per_server <= on.per_server
     }
 
     /// Number of devices.
