@@ -85,7 +85,7 @@ pub enum Error {
     )]
     PlanDiffers {
         /// What the plan is for.
-        subject: Subject,
+        subject: Box<Subject>,
         /// Hash of the plan's key: the name of its entry.
         key: String,
         /// Bytes that the stored plan moves.

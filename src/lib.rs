@@ -70,13 +70,8 @@ macro_rules! ein {
 
 /// The plans in a folder, as part of the binary: `include_plans!("plans")`, beside the crate's
 /// `Cargo.toml`. A plan that is changed or removed, or added by a session or `cargo eindecomp`, is noticed by the next
-/// build. One that comes by other ways (git, an archive) is not, unless a `build.rs` says so:
-///
-/// ```no_run
-/// fn main() {
-///     println!("cargo::rerun-if-changed=plans");
-/// }
-/// ```
+/// build. One that comes by other ways (git, an archive) is not, unless a `build.rs` prints
+/// `cargo::rerun-if-changed=plans`.
 #[macro_export]
 macro_rules! include_plans {
     ($folder:literal) => {

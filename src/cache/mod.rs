@@ -311,7 +311,7 @@ impl LookUp<'_> {
             return Ok(());
         }
         Err(Error::PlanDiffers {
-            subject: self.task.subject.clone(),
+            subject: Box::new(self.task.subject.clone()),
             key: self.hash.into(),
             stored: stored.moved_bytes,
             made: made.moved_bytes,
