@@ -227,6 +227,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         };
         self.mend_unbound(before, value);
         self.mend_compared(before, value);
+        self.mend_consts(before, value);
         let made = made?;
         if let ([e], [Some(dtype)]) = (&made[..], dtypes) {
             self.wrapped(e, value, *dtype)?;
@@ -467,9 +468,12 @@ impl<'c, 'a> StmtCx<'c, 'a> {
     fn mend_unbound(&mut self, before: usize, value: &ast::Expr) {
         let left = self.indices.iter().filter(|decl| !decl.reduced);
         let left: Vec<(&str, bool)> = left.map(|decl| (&*decl.name, decl.used_right)).collect();
-        for diag in &mut self.cx.errors[before..] {
+        let new = &mut self.cx.errors[before..];
+        let unbound = new.iter().filter(|diag| diag.code == Code::UnboundIndex);
+        let unbound: Vec<Span> = unbound.map(|diag| diag.primary).collect();
+        for diag in new {
             if diag.code == Code::UnboundIndex && diag.help.is_none() && diag.fixes.is_empty() {
-                *diag = mend(diag.clone(), value, &left);
+                *diag = mend(diag.clone(), value, &left, &unbound);
             }
         }
         // Parentheses around all that follows hold a reduction that stood without any.

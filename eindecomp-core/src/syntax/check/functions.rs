@@ -32,10 +32,25 @@ impl StmtCx<'_, '_> {
         if let Some(scalar) = self.cx.items.scalars.get(&*name).copied() {
             return self.inline_scalar(scalar, args, span);
         }
+        let mut renamed = true;
         if !self.cx.items.declared.lost.contains(&*name) {
-            self.report(self.unknown_function(path, args, span));
+            let diag = self.unknown_function(path, args, span);
+            let mut edits = diag.fixes.iter().flat_map(|fix| &fix.edits);
+            renamed = !diag.fixes.is_empty() && edits.all(|(place, _)| *place == path.span);
+            self.report(diag);
         }
+        self.look_at(args, renamed);
         None
+    }
+
+    /// Arguments of what is no function here: their accesses say how long indices are. What is wrong with
+    /// them is told where another name alone is meant.
+    fn look_at(&mut self, args: &[ast::Expr], tell: bool) {
+        let before = self.cx.errors.len();
+        args.iter().for_each(|arg| drop(self.expr(arg)));
+        if !tell {
+            self.cx.errors.truncate(before);
+        }
     }
 
     fn unknown_function(&self, path: &ast::Path, args: &[ast::Expr], span: Span) -> Diag {
@@ -144,9 +159,11 @@ impl StmtCx<'_, '_> {
             let diag = Diag::new(Code::Arity, span, text).secondary(name.span, "declared here");
             let params = super::tree::listed(&scalar.params);
             self.report(diag.help(format!("it is `{name}({params})`")));
+            self.look_at(args, true);
             return None;
         }
         if self.cx.items.declared.broken.contains(name.as_str()) {
+            self.look_at(args, true);
             return None;
         }
         self.inlined += 1;

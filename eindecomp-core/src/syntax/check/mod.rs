@@ -32,6 +32,7 @@ mod body;
 mod calls;
 mod conditions;
 mod conflicts;
+mod consts;
 mod cycles;
 mod declared;
 mod dims;

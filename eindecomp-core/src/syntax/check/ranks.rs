@@ -32,7 +32,9 @@ impl StmtCx<'_, '_> {
             let help = "a tensor without axes is read by its name: {}";
             return diag.fix(Fix::replace(span, place.to_string(), help));
         }
-        if let Some(fix) = flattened(place, subs, axes.len()) {
+        if let Some(fix) =
+            flattened(place, subs, axes.len()).filter(|_| self.may_flatten(subs, axes))
+        {
             return diag.fix(fix);
         }
         if let Some(fix) = self.unmerged(place, axes, subs) {
@@ -56,8 +58,11 @@ impl StmtCx<'_, '_> {
                 let open = open.is_some_and(|own| !names.contains(&own));
                 (pairs.filter(fits).count(), open)
             };
-            let gaps = (0..axes.len()).rev();
-            let gap = gaps.max_by_key(|gap| score(*gap)).unwrap_or(0);
+            // The first of equals; what merges indices stays where it stands.
+            let merges = subs.iter().any(|sub| matches!(sub, ast::Sub::Merged(..)));
+            let order = |gap: usize| if merges { gap } else { axes.len() - gap };
+            let gap = (0..axes.len()).max_by_key(|&gap| (score(gap), order(gap)));
+            let gap = gap.unwrap_or(0);
             return self.missing(diag, place, &axes[gap], subs, gap);
         }
         if subs.len() < axes.len() {
@@ -180,6 +185,27 @@ impl StmtCx<'_, '_> {
         found.iter().all(|axis| *axis == first).then_some(first)
     }
 
+    /// May the members of merged reads be indices of axes of their own: does none run over anything else
+    /// than the axis where it would stand?
+    fn may_flatten(&self, subs: &[ast::Sub], axes: &[Dim]) -> bool {
+        let members = subs.iter().flat_map(|sub| match sub {
+            ast::Sub::Merged(parts, _) => &parts[..],
+            other => std::slice::from_ref(other),
+        });
+        members.zip(axes).all(|(sub, axis)| {
+            let extent = sub_name(sub).and_then(|name| self.extent_here(name));
+            extent.is_none_or(|extent| self.cx.facts.equal(&extent, axis))
+        })
+    }
+
+    /// The extent of a visible index by its `in`, or by what it reads alone.
+    fn extent_here(&self, name: &str) -> Option<Dim> {
+        let index = self.visible_index(name)?;
+        let ranged = self.indices[index.at()].extent.as_ref();
+        let ranged = ranged.map(|(extent, _)| extent.clone());
+        ranged.or_else(|| self.runs_over(name))
+    }
+
     /// Axis number `gap` of an access has no index.
     fn missing(
         &self,
@@ -189,29 +215,53 @@ impl StmtCx<'_, '_> {
         subs: &[ast::Sub],
         gap: usize,
     ) -> Diag {
-        let found = self.index_like(axis);
-        let used = |name: &String| {
+        let used = |name: &str| {
             let mut names = Vec::new();
             let exprs = subs.iter().flat_map(ast::Sub::exprs);
             exprs.for_each(|e| super::walk::named(e, name, &mut names));
             !names.is_empty()
         };
-        let found = found.filter(|name| !used(name));
-        let name = match (&found, axis.as_symbol()) {
-            (Some(name), _) => name.clone(),
-            (None, Some(symbol)) => symbol.to_lowercase(),
-            (None, None) => "i".to_owned(),
+        let fits = |name: &String| {
+            let extent = self.extent_here(name);
+            extent.is_some_and(|extent| self.cx.facts.equal(&extent, axis))
         };
-        let (help, fix) = completed(place, axis, subs, (gap, &name));
+        let visible = self.visible.iter();
+        let visible = visible.map(|index| self.indices[index.at()].name.to_string());
+        // The index of its name, else those that run over as much.
+        let meant: Vec<String> = match self.index_like(axis).filter(|name| !used(name)) {
+            Some(name) => vec![name],
+            None => visible.filter(|name| !used(name) && fits(name)).collect(),
+        };
         let bare = subs.iter().all(|sub| match sub {
             ast::Sub::Expr(e) => bare_name(e).is_some(),
             _ => true,
         });
-        if found.is_none() || !bare {
-            return diag.help(format!("{help}, with `{name}` on the left or reduced"));
+        match &meant[..] {
+            [] => {
+                let (shown, _) = completed(place, axis, subs, (gap, "…"));
+                diag.help(format!(
+                    "{shown}, with an index that is on the left or reduced"
+                ))
+            }
+            [name] => match completed(place, axis, subs, (gap, name)) {
+                (_, Some(fix)) if bare => diag.fix(fix),
+                (help, _) => diag.help(help),
+            },
+            names => {
+                let shown = names.iter().map(|name| with(place, subs, (gap, name)));
+                let shown: Vec<String> = shown.collect();
+                let help = format!("axis `{axis}` is missing: `{}`", shown.join("` or `"));
+                diag.help(help)
+            }
         }
-        diag.fixes(fix)
     }
+}
+
+/// An access with one index more, as text.
+fn with(place: &ast::Place, subs: &[ast::Sub], (gap, name): (usize, &str)) -> String {
+    let mut shown: Vec<String> = subs.iter().map(ast::Sub::to_string).collect();
+    shown.insert(gap, name.to_owned());
+    format!("{place}[{}]", shown.join(", "))
 }
 
 /// An access with an index for the axis that has none: a help in words, and the edit, if there is an index to put
@@ -222,9 +272,10 @@ fn completed(
     subs: &[ast::Sub],
     (gap, name): (usize, &str),
 ) -> (String, Option<Fix>) {
-    let mut shown: Vec<String> = subs.iter().map(ast::Sub::to_string).collect();
-    shown.insert(gap, name.to_owned());
-    let help = format!("axis `{axis}` is missing: `{place}[{}]`", shown.join(", "));
+    let help = format!(
+        "axis `{axis}` is missing: `{}`",
+        with(place, subs, (gap, name))
+    );
     let fix = match (subs.get(gap), subs.last()) {
         (Some(next), _) => Some(Fix::before(next.span(), format!("{name}, "), &help)),
         (None, Some(last)) => Some(Fix::after(last.span(), format!(", {name}"), &help)),

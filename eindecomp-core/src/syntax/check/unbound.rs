@@ -9,8 +9,8 @@ use crate::syntax::names::nearest;
 use crate::syntax::token::Span;
 
 /// Adds to an error about an unbound index how the statement's value may be mended; `left` are the
-/// indices on the left, and whether the right uses them.
-pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)]) -> Diag {
+/// indices on the left, and whether the right uses them; `unbound` are the places of all that nothing binds.
+pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)], unbound: &[Span]) -> Diag {
     let mut path = Vec::new();
     let Some(name) = find(value, diag.primary, &mut path) else {
         return diag;
@@ -96,9 +96,21 @@ pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)]) -> Diag {
                 "put it on the left, or reduce it where that is meant: `sum[{name}] …`"
             )),
         },
-        None => diag
-            .fixes(summed(value, name))
-            .help("or put it on the left"),
+        None => {
+            // Those that stand in the same term are summed together.
+            let names = unbound.iter().filter_map(|place| name_at(value, *place));
+            let term = term(value, name.as_str()).span;
+            let together = names.filter(|other| {
+                let alone = alone.contains(&other.as_str());
+                alone && self::term(value, other.as_str()).span == term
+            });
+            let names: Vec<&str> = together.map(Ident::as_str).collect();
+            let help = match names.len() {
+                1 => "or put it on the left",
+                _ => "or put them on the left",
+            };
+            diag.fix(summed(value, name, &names)).help(help)
+        }
     }
 }
 
@@ -280,22 +292,27 @@ fn reduced_too(reduce: &Reduce, name: &Ident) -> Option<Fix> {
     Some(Fix::after(place, format!(", {name}"), &help))
 }
 
-/// A sum over the index around the smallest term or factor that holds every use of it.
-fn summed(value: &Expr, name: &Ident) -> Option<Fix> {
-    let names = [name.as_str()];
+/// The smallest term or factor that holds every use of an index.
+fn term<'e>(value: &'e Expr, name: &str) -> &'e Expr {
     let mut node = value;
     loop {
         let within = match &node.kind {
             ExprKind::Binary(_, a, b) => vec![&**a, &**b],
             ExprKind::Paren(a) | ExprKind::Unary(_, a) | ExprKind::Cast(a, _) => vec![&**a],
-            _ => break,
+            _ => return node,
         };
-        let mut uses = within.into_iter().filter(|e| mentions(e, &names));
+        let mut uses = within.into_iter().filter(|e| mentions(e, &[name]));
         match (uses.next(), uses.next()) {
             (Some(only), None) => node = only,
-            _ => break,
+            _ => return node,
         }
     }
+}
+
+/// A sum over the indices around the term of one of them.
+fn summed(value: &Expr, name: &Ident, names: &[&str]) -> Fix {
+    let node = term(value, name.as_str());
+    let over = names.join(", ");
     let product = matches!(
         node.kind,
         ExprKind::Binary(BinaryOp::Mul | BinaryOp::Div, ..)
@@ -303,15 +320,19 @@ fn summed(value: &Expr, name: &Ident) -> Option<Fix> {
             | ExprKind::Call { .. }
     );
     let shown = match product {
-        true => format!("sum[{name}] {node}"),
-        false => format!("sum[{name}] ({node})"),
+        true => format!("sum[{over}] {node}"),
+        false => format!("sum[{over}] ({node})"),
     };
     let last = node.span.end == value.span.end;
     let (open, close) = match (product, last) {
-        (true, true) => (format!("sum[{name}] "), ""),
-        (false, true) => (format!("sum[{name}] ("), ")"),
-        (true, false) => (format!("(sum[{name}] "), ")"),
-        (false, false) => (format!("(sum[{name}] ("), "))"),
+        (true, true) => (format!("sum[{over}] "), ""),
+        (false, true) => (format!("sum[{over}] ("), ")"),
+        (true, false) => (format!("(sum[{over}] "), ")"),
+        (false, false) => (format!("(sum[{over}] ("), "))"),
     };
-    Some(Fix::wrap(node.span, &open, close, &shown, "reduce it: {}"))
+    let help = match names.len() {
+        1 => "reduce it: {}",
+        _ => "reduce them: {}",
+    };
+    Fix::wrap(node.span, &open, close, &shown, help)
 }
