@@ -243,11 +243,10 @@ impl StmtCx<'_, '_> {
         let mut value = self.within(Mode::Index, e)?;
         match flex(&value) {
             Some(Flex::Int) => fix(&mut value, DType::I64, &mut self.cx.errors)?,
-            Some(Flex::Float) => {}
-            None if value.dtype.is_int() => return Some(value),
-            None => {}
+            Some(Flex::Float) | None => {}
         }
         if value.dtype.is_int() {
+            self.wraps_as_position(&value, e)?;
             return Some(value);
         }
         let diag = match (&value.kind, &e.kind) {

@@ -82,6 +82,18 @@ pub(super) fn flex(e: &Expr) -> Option<Flex> {
     }
 }
 
+/// The least number that a float dtype rounds to infinity: half a step above its largest.
+fn infinite_from(dtype: DType) -> f64 {
+    // bits of the mantissa, and the largest exponent
+    let (bits, exponent) = match dtype {
+        DType::F16 => (10, 15),
+        DType::BF16 => (7, 127),
+        DType::F32 => (23, 127),
+        _ => return f64::INFINITY,
+    };
+    (2.0 - 0.5f64.powi(bits + 1)) * 2f64.powi(exponent)
+}
+
 /// Gives an expression of literals its dtype.
 pub(super) fn fix(e: &mut Expr, dtype: DType, errors: &mut Vec<Diag>) -> Option<()> {
     match &mut e.kind {
@@ -105,9 +117,16 @@ pub(super) fn fix(e: &mut Expr, dtype: DType, errors: &mut Vec<Diag>) -> Option<
                 return None;
             }
         }
-        ExprKind::Lit(Value::Float(_)) => {
+        ExprKind::Lit(Value::Float(x)) => {
             if !dtype.is_float() {
                 return mismatch(e, "a float", dtype, errors);
+            }
+            if x.is_finite() && x.abs() >= infinite_from(dtype) {
+                let inf = if *x > 0.0 { "inf" } else { "-inf" };
+                let text = format!("the literal `{x:e}` does not fit {dtype}: it would be {inf}");
+                let inf = Fix::replace(e.span, inf.to_string(), "write {} if that is meant");
+                errors.push(Diag::new(Code::Literal, e.span, text).fix(inf));
+                return None;
             }
         }
         ExprKind::Call(_, args) => {

@@ -281,7 +281,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                     }
                     Some(Flex::Float) => fix(&mut value, DType::F64, &mut self.cx.errors)?,
                     Some(Flex::Int) => fix(&mut value, DType::I64, &mut self.cx.errors)?,
-                    None => {}
+                    None => self.wrapped(&value, inner, dtype)?,
                 }
                 make(ExprKind::Cast(Box::new(value)), dtype)
             }

@@ -9,18 +9,21 @@ use super::extents::{Access, Uses};
 use super::prove::Facts;
 use super::together::{Kind, Outside, together};
 use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Mixed, Origin, Read, Sub};
-use crate::ein::{Dim, ScalarFn, Value};
+use crate::ein::{DType, Dim, ScalarFn, Value};
 use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
 
-/// An integer expression over dims and indices (by name) as a polynomial.
+/// An integer expression over dims and indices (by name) as a polynomial. What is cast to less than i64 may wrap
+/// there: it is none.
 pub(super) fn poly(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
     match &e.kind {
         ExprKind::Index(id) => Some(Dim::sym(names[id.at()].clone())),
         ExprKind::Dim(dim) => Some(dim.clone()),
         ExprKind::Lit(Value::Int(n)) => Some(Dim::from(*n)),
-        ExprKind::Cast(inner) if e.dtype.is_int() && inner.dtype.is_int() => poly(inner, names),
+        ExprKind::Cast(inner) if e.dtype == DType::I64 && inner.dtype.is_int() => {
+            poly(inner, names)
+        }
         ExprKind::Call(f, args) => {
             let args: Option<Vec<Dim>> = args.iter().map(|a| poly(a, names)).collect();
             match (*f, &args?[..]) {

@@ -60,6 +60,22 @@ impl StmtCx<'_, '_> {
     }
 }
 
+impl StmtCx<'_, '_> {
+    /// Reports a position whose arithmetic wraps in less than i64: it would be another one, and in range.
+    pub(super) fn wraps_as_position(&mut self, e: &Expr, text: &ast::Expr) -> Option<()> {
+        if e.dtype == DType::I64 || !leaves(e) {
+            return Some(());
+        }
+        let message = format!("this wraps in {} before it is a position", e.dtype);
+        let diag = Diag::new(Code::Narrowing, text.span, message);
+        self.report(match widened(self.cx, text, DType::I64) {
+            Some(fix) => diag.fix(fix),
+            None => diag.help("convert to i64 first"),
+        });
+        None
+    }
+}
+
 /// Is there integer arithmetic in a value that may leave its dtype?
 fn leaves(e: &Expr) -> bool {
     match &e.kind {
