@@ -418,6 +418,14 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             self.unbound_index(name);
             return None;
         }
+        if let Some(name) = place.as_ident().filter(|_| self.mode == Mode::Index)
+            && self.cx.dims.named(&name.as_str().to_uppercase()).is_some()
+            && (self.cx.type_of(place)).is_some_and(|t| !t.axes.is_empty() && !t.dtype.is_int())
+        {
+            // An axis' index that has the name of a tensor, which is no position.
+            self.unbound_index(name);
+            return None;
+        }
         let text = place;
         let place = self.cx.place(place)?;
         self.rank0(place, text, span)

@@ -49,8 +49,18 @@ impl StmtCx<'_, '_> {
         let name = reduce.agg.to_string();
         let agg = Agg::from_name(&name);
         let (Some(agg), ReduceBody::Product(body)) = (agg, &reduce.body) else {
-            // A name of its own that hides it is reported.
-            if Agg::from_name(&name).is_none() {
+            // A name of its own that hides it is reported, and so is one that could not be read.
+            let lost = self.cx.items.declared.lost.contains(&*name);
+            if lost {
+                let bodies: Vec<&ast::Expr> = match &reduce.body {
+                    ReduceBody::Product(body) => vec![body],
+                    ReduceBody::Args(args) => args.iter().collect(),
+                };
+                self.bound(reduce, &bodies, |cx| {
+                    bodies.iter().for_each(|body| drop(cx.expr(body)));
+                    Some(())
+                });
+            } else if Agg::from_name(&name).is_none() {
                 self.report(self.no_agg(&name, reduce));
             }
             return None;

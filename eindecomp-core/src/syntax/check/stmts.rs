@@ -201,7 +201,19 @@ impl<'a> BodyCx<'a> {
             ] => Some((ty.span, dtype.as_str())),
             _ => None,
         });
+        let state = self.lookup(pat.names[0].as_str());
+        let state = state.is_some_and(|var| self.vars[var.at()].role == Some(ParamRole::State));
         match (self.indexed(pat, value), dtype) {
+            (Some(fix), None) if state => {
+                let help = fix
+                    .help
+                    .replacen("write `let ", "to store into it write `", 1);
+                let bare = self
+                    .stmt
+                    .map(|stmt| Span::new(stmt.span.start, pat.span.start));
+                let fix = Fix { help, ..fix };
+                diag.fix(bare.into_iter().fold(fix, |fix, bare| fix.and(bare, "")))
+            }
             (Some(fix), Some((span, dtype))) => {
                 let help = format!("{}, and `{dtype}` as its type", fix.help);
                 diag.fix(Fix { help, ..fix }.and(span, dtype))

@@ -13,6 +13,7 @@ use super::tree::{
     Expr, ExprKind, Index, IndexId, ParamRole, Place, Statement, Stmt, Store, StoreAxis, Sub,
     TensorType, Type, listed,
 };
+use super::unbound::name_at;
 use super::walk::{self, free};
 use super::{extents, ranges};
 use crate::ein::{DType, Dim, ScalarFn, Value};
@@ -86,6 +87,7 @@ impl BodyCx<'_> {
         cx.uses.target = cx.accesses.get(&span).cloned();
         let stored = cx.stored(root, value, dtype);
         cx.axis_left_out(before, target, &positions, value);
+        cx.moves_along(before, target, subs, value);
         let value = stored;
         let StmtCx {
             indices,
@@ -360,6 +362,53 @@ impl StmtCx<'_, '_> {
         let diag = Diag::new(Code::Narrowing, value.span, text);
         self.report(diag.fix(cast(value, dtype)));
         None
+    }
+}
+
+impl StmtCx<'_, '_> {
+    /// Of the errors since number `since`: the one index of a store's value that nothing binds is added to
+    /// the one position that is a number of a run.
+    fn moves_along(
+        &mut self,
+        since: usize,
+        target: &ast::Place,
+        subs: &[ast::Expr],
+        value: &ast::Expr,
+    ) {
+        let unbound = (since..self.cx.errors.len())
+            .filter(|&at| self.cx.errors[at].code == Code::UnboundIndex)
+            .collect::<Vec<usize>>();
+        let mut still = subs.iter().enumerate().filter(|(_, sub)| {
+            let number =
+                |name: &str| self.cx.lookup(name).is_some() && self.visible_index(name).is_none();
+            walk::name(sub).is_some_and(number)
+        });
+        let (&[error], Some((at, sub)), None) = (&unbound[..], still.next(), still.next()) else {
+            return;
+        };
+        let Some(name) = name_at(value, self.cx.errors[error].primary).map(ToString::to_string)
+        else {
+            return;
+        };
+        let axis = self
+            .cx
+            .type_of(target)
+            .and_then(|t| t.axes.get(at).cloned());
+        let (Some(axis), [extent]) = (axis, &self.axes_of(value, &name)[..]) else {
+            return;
+        };
+        let mut shown: Vec<String> = subs.iter().map(ast::Expr::to_string).collect();
+        shown[at] = format!("{sub} + {name}");
+        let help = format!("did you mean `{target}[{}]`?", shown.join(", "));
+        let mut fix = Fix::after(sub.span, format!(" + {name}"), &help);
+        if !self.cx.facts.holds(extent, CmpOp::Le, &axis) {
+            let Some(clause) = self.cx.add_clause(extent, CmpOp::Le, &axis) else {
+                return;
+            };
+            fix = fix.then(clause);
+        }
+        let error = &mut self.cx.errors[error];
+        (error.fixes, error.help) = (vec![fix], None);
     }
 }
 

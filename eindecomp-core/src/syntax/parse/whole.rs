@@ -118,6 +118,27 @@ impl Parser {
         })))
     }
 
+    /// What to write instead of the range whose `..` stands at `at`, in words.
+    fn part_of(&self, place: &Place, at: usize, close: usize) -> String {
+        let comma = |at: &usize| self.is_at(*at, ",");
+        let from = (self.at + 1..at)
+            .rev()
+            .find(comma)
+            .map_or(self.at + 1, |at| at + 1);
+        let end = (at + 1..close).find(comma).unwrap_or(close);
+        let low = match from == at {
+            true => "0".to_owned(),
+            false => self.written(from, at),
+        };
+        let range = match end == at + 1 {
+            true => "i in …".to_owned(),
+            false => format!("i in {}", length(&low, &self.written(at + 1, end))),
+        };
+        let (before, after) = (self.written(self.at + 1, from), self.written(end, close));
+        let space = if before.is_empty() { "" } else { " " };
+        format!("`{place}[{before}{space}{low} + i{after}]` with `{range}` reads a part of an axis")
+    }
+
     /// `x[2..5]` and `x[2:5]`, where nothing else is read.
     fn slice(&mut self, place: &Place) -> Option<Diag> {
         let close = self.buffer.partner(self.at);
@@ -136,7 +157,7 @@ impl Parser {
         }
         let text = "an index runs over a whole axis";
         let diag = Diag::new(Code::Syntax, self.buffer.span(at), text);
-        let help = "`x[0 + i]` with `i in 3` reads a part of an axis";
+        let help = self.part_of(place, at, close);
         let begin = self.at;
         self.at += 1;
         let low = self.dim();
@@ -202,11 +223,7 @@ impl Parser {
         self.at = begin;
         let (low, high) = (low.map_or("0".to_owned(), |low| low.to_string()), high?);
         let high = high.to_string();
-        let extent = match (&*low, high.strip_prefix(&format!("{low} + "))) {
-            ("0", _) => high,
-            (_, Some(length)) => length.to_owned(),
-            _ => format!("{high} - {low}"),
-        };
+        let extent = length(&low, &high);
         let whole = self.buffer.span(from).join(self.buffer.span(end - 1));
         let text = format!("{low} + {index}");
         let help = format!("write `{text}`, and `{index} in {extent}` on the left");
@@ -523,5 +540,14 @@ fn method_help(of: &Path, method: &str) -> String {
             true => names::instead(method),
             false => format!("a block is called by its name: `{method}({of})`"),
         }
+    }
+}
+
+/// How long the range from `low` to below `high` is.
+fn length(low: &str, high: &str) -> String {
+    match (low, high.strip_prefix(&format!("{low} + "))) {
+        ("0", _) => high.to_owned(),
+        (_, Some(length)) => length.to_owned(),
+        _ => format!("{high} - {low}"),
     }
 }
