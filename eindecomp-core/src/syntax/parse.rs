@@ -52,6 +52,7 @@ pub fn parse(tokens: TokenBuffer) -> (Program, Vec<Diag>) {
         shapes: BTreeMap::new(),
         left: None,
         lets: Vec::new(),
+        states: Vec::new(),
         stmt: Span::default(),
         bare_else: false,
         compares: false,
@@ -108,6 +109,8 @@ struct Parser {
     left: Option<whole::Left>,
     /// What the block's `let`s have defined so far.
     lets: Vec<Arc<str>>,
+    /// The block's states.
+    states: Vec<Arc<str>>,
     /// Where the statement begins that is being read.
     stmt: Span,
     /// Is an `else` behind an access that of something around it?

@@ -8,6 +8,7 @@ use super::body::BodyCx;
 use super::extents::{Access, Decl, Use, Uses};
 use super::groups::grouped;
 use super::meant::{Meant, Reading};
+use super::orders::other_order;
 use super::parts::{off_by, part};
 use super::prove::Equality;
 use super::tree::IndexId;
@@ -136,6 +137,18 @@ fn disagreeing(cx: &mut BodyCx<'_>, reading: &mut Reading<'_, '_>, index: IndexI
         }
     }
     let Some(&first) = odd.first() else { return };
+    let order = odd.iter().find_map(|at| {
+        let u = &reading.bare[*at];
+        Some((
+            *at,
+            other_order(cx, &u.access.place, &u.extent, &place.extent)?,
+        ))
+    });
+    if let Some((at, fix)) = order {
+        let diag = disagreement(cx, name, place, &Place::of(&reading.bare[at]));
+        cx.errors.push(diag.fix(fix));
+        return;
+    }
     let meant = reading.meant(index, &odd);
     let meant = match meant {
         Some(meant) if !meant.permutes => {

@@ -54,6 +54,7 @@ mod meant;
 mod mentions;
 mod misplaced;
 mod ops;
+mod orders;
 mod others;
 mod outside;
 mod padding;

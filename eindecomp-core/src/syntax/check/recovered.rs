@@ -203,7 +203,15 @@ impl Sketch {
         if open.iter().any(|diag| of_ranges(diag.code)) {
             return said;
         }
-        let doubtful: Vec<&Arc<str>> = open.iter().flat_map(|diag| self.named(diag)).collect();
+        // What is declared otherwise has other axes.
+        let declared = open.iter().filter(|diag| !diag.fixes.is_empty());
+        let read = declared.flat_map(|diag| {
+            let read = self.readings.iter();
+            read.filter(|(_, reading)| contains(reading.around, diag.primary))
+        });
+        let read = read.map(|(name, _)| name);
+        let told = open.iter().flat_map(|diag| self.named(diag));
+        let doubtful: Vec<&Arc<str>> = told.chain(read).collect();
         for (name, reading) in &self.readings {
             let mut wrong = clear.iter().filter(|diag| edits(diag, reading.around));
             let name = match (wrong.next(), wrong.next()) {

@@ -6,6 +6,7 @@ use super::aggs::softmax_sum;
 use super::dtype::{Flex, cast, coerce, element_type, fix, flex};
 use super::expr::StmtCx;
 use super::fixes::zero;
+use super::slips::renamed;
 use super::tree::{Aggregation, Expr, ExprKind, IndexId, RecordAgg, Reduce};
 use super::walk::{mentions, named, path_to, positions};
 use crate::ein::{Agg, DType};
@@ -584,7 +585,9 @@ fn another_index(reduce: &ast::Reduce) -> Option<Fix> {
     };
     let name = decl.name.as_str();
     let fresh = format!("{name}2");
-    let mut fix = Fix::replace(decl.name.span, &*fresh, "use another index: {}");
+    let shown = renamed(&format!("{} {body}", head(reduce)), &[(name, &fresh)]);
+    let help = format!("use another index: `{shown}`");
+    let mut fix = Fix::replace(decl.name.span, &*fresh, &help);
     let mut uses = Vec::new();
     let filter = reduce.filter.iter();
     filter.chain([body]).for_each(|e| named(e, name, &mut uses));

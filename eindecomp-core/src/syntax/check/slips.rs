@@ -249,7 +249,7 @@ fn as_symbol(e: &Expr) -> Option<&Arc<str>> {
 }
 
 /// A text with the second name of each pair in place of the first.
-fn renamed(text: &str, names: &[(&str, &str)]) -> String {
+pub(super) fn renamed(text: &str, names: &[(&str, &str)]) -> String {
     let is_name = |ch: char| ch.is_alphanumeric() || ch == '_';
     let mut out = String::new();
     let mut rest = text;

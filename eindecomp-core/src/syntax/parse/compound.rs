@@ -5,6 +5,7 @@ use super::{Parse, Parser};
 use crate::syntax::ast::{BinaryOp, Expr, ExprKind, Ident, Pattern, Place, Sub};
 use crate::syntax::check::free;
 use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::names::are_distinct;
 use crate::syntax::token::{Span, Tok};
 
 impl Parser {
@@ -122,10 +123,58 @@ impl Parser {
         let text = "an assignment without `let` calls a block";
         let place = self.span().join(self.buffer.span(self.at + 1));
         let diag = Diag::new(Code::Syntax, place, text);
-        diag.help(match self.loops {
-            0 => format!("`let {name}2[…] = {name}[…] + …;` defines a new tensor"),
+        let state = self.elements_of_state(name);
+        diag.help(match (self.loops, state) {
+            (0, Some(state)) => {
+                format!("a state is stored into by its elements: `{state} = {state} + …;`")
+            }
+            (0, None) => format!("`let {name}2[…] = {name}[…] + …;` defines a new tensor"),
             _ => carried(name),
         })
+    }
+
+    /// `mu[n, m]` for a state `mu: f32[N, M]`.
+    fn elements_of_state(&self, name: &Ident) -> Option<String> {
+        let shape = self
+            .shapes
+            .get(&name.name)
+            .filter(|shape| are_distinct(shape))?;
+        self.states
+            .contains(&name.name)
+            .then(|| format!("{name}[{}]", shape.join(", ")))
+    }
+
+    /// `mu = 0.9 * mu + m` as a store into the state `mu`, where it is one, by the elements of what is
+    /// computed with whole tensors of as many axes.
+    pub(super) fn whole_store(&self, name: &Ident, value: &Expr) -> Option<Fix> {
+        let state = self.elements_of_state(name)?;
+        let shape = self.shapes.get(&name.name)?;
+        let mut whole = Vec::new();
+        whole_names(value, &mut whole)?;
+        let whole = whole
+            .into_iter()
+            .filter_map(|read| Some((read, self.shapes.get(&read.name)?)));
+        let whole: Vec<(&Ident, &Vec<String>)> = whole.collect();
+        if whole.iter().any(|(_, other)| other.len() != shape.len()) {
+            return None;
+        }
+        let indices = format!("[{}]", shape.join(", "));
+        let mut read: Vec<String> = Vec::new();
+        for (name, _) in &whole {
+            let shown = format!("`{name}{indices}`");
+            if !read.contains(&shown) {
+                read.push(shown);
+            }
+        }
+        let help = format!("a state is stored into by its elements: `{state} = …;`");
+        let help = match read.is_empty() {
+            true => help,
+            false => format!("{help} with {}", read.join(" and ")),
+        };
+        let fix = Fix::after(name.span, &*indices, &help);
+        Some(whole.iter().fold(fix, |fix, (read, _)| {
+            fix.and(Span::new(read.span.end, read.span.end), &*indices)
+        }))
     }
 }
 
@@ -135,6 +184,18 @@ fn carried(name: impl std::fmt::Display) -> String {
         "a loop carries the result of a block: make what a round does a `fn`, and call it, \
          `{name} = step({name});`"
     )
+}
+
+/// The names in an expression that reads no element and reduces nothing.
+fn whole_names<'e>(e: &'e Expr, out: &mut Vec<&'e Ident>) -> Option<()> {
+    match &e.kind {
+        ExprKind::Access { .. } | ExprKind::Reduce(_) => return None,
+        ExprKind::Name(place) => out.extend(place.as_ident()),
+        _ => {}
+    }
+    e.children()
+        .into_iter()
+        .try_for_each(|e| whole_names(e, out))
 }
 
 /// The free names of a value that are no indices of the left side.

@@ -485,6 +485,12 @@ impl Parser {
             let text = "an assignment without `let` calls a block";
             let diag = Diag::new(Code::Syntax, call.span, text);
             let name = &targets[0];
+            let store = self
+                .whole_store(name, &call)
+                .filter(|_| self.loops == 0 && targets.len() == 1);
+            if store.is_some() {
+                return Err(Box::new(diag.fixes(store)));
+            }
             // A `let` in a loop would last for one round of it.
             return Err(Box::new(match as_name(&call) {
                 _ if self.loops > 0 => diag.help(format!(

@@ -7,7 +7,8 @@ use super::slips::function;
 use super::{Parse, Parser};
 use crate::ein::Agg;
 use crate::syntax::ast::{
-    Expr, ExprKind, Ident, LeftIndex, Lit, Param, Path, Pattern, Place, Sub, TypeKind, UnaryOp,
+    AttrKind, Expr, ExprKind, Ident, LeftIndex, Lit, Param, Path, Pattern, Place, Sub, TypeKind,
+    UnaryOp,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names;
@@ -51,7 +52,15 @@ impl Parser {
     pub(super) fn note_params(&mut self, params: &[Param]) {
         self.shapes.clear();
         self.lets.clear();
+        self.states.clear();
         for param in params {
+            if param
+                .attrs
+                .iter()
+                .any(|attr| matches!(attr.kind, AttrKind::State))
+            {
+                self.states.push(param.name.name.clone());
+            }
             if let TypeKind::Tensor {
                 axes: Some(axes), ..
             } = &param.ty.kind
