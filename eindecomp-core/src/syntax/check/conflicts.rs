@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::body::BodyCx;
-use super::extents::{Access, Decl, Use, Uses};
+use super::extents::{Access, Decl, Shifted, Use, Uses};
 use super::groups::grouped;
 use super::meant::{Meant, Reading};
 use super::orders::other_order;
 use super::parts::{off_by, part};
 use super::prove::Equality;
+use super::ranges::poly;
 use super::tree::IndexId;
 use crate::ein::Dim;
 use crate::syntax::ast::CmpOp;
@@ -211,7 +212,24 @@ fn other_range(
         Some(declared) => reading.equal(declared.extent, axis),
         None => off() && !decl.reduced,
     };
-    let part = || part(cx, decl, &uses, reading.wanted.get(&index)).is_some();
+    let part = || part(cx, decl, &uses, reading.wanted.get(&index));
+    // Positions with arithmetic that would leave their axis keep the range.
+    let facts = &cx.facts;
+    let names: Vec<Arc<str>> = reading.decls.iter().map(|d| d.name.clone()).collect();
+    let past = |s: &Shifted| {
+        let at = poly(&s.at, &names).filter(|at| at.symbols().contains(&decl.name));
+        let last = axis - &Dim::from(1);
+        let at = at.and_then(|at| at.try_substitute(&|n| (*n == *decl.name).then(|| last.clone())));
+        !s.guarded && at.is_some_and(|at| facts.refuted(&at, CmpOp::Lt, &s.extent))
+    };
+    if agree && other && reading.all.shifted.iter().any(past) {
+        let part = part()?;
+        return Some(match cx.axis_of(decl.span) {
+            Some(declared) => declared.redeclared(part, own),
+            None => part,
+        });
+    }
+    let part = || part().is_some();
     let meant = agree && (other || reading.alike(index, axis) && !part());
     let help = format!("did you mean `{} in {axis}`?", decl.name);
     meant.then(|| Fix::replace(*range, axis.to_string(), &help))

@@ -24,7 +24,8 @@ pub(super) fn divisor(cx: &BodyCx<'_>, whole: &Dim, groups: &Dim) -> Option<(Dim
         false if whole.terms().count() > 1 => return None,
         false => Some(cx.add_clause(&remainder, CmpOp::Eq, &zero)?),
     };
-    Some((cx.facts.normal(&whole.floor_div(groups)), clause))
+    let size = cx.facts.normal(&whole.floor_div(groups));
+    (size.as_const() != Some(1)).then_some((size, clause))
 }
 
 /// An index divided by the size of its group.

@@ -397,16 +397,13 @@ impl StmtCx<'_, '_> {
         let (Some(axis), [extent]) = (axis, &self.axes_of(value, &name)[..]) else {
             return;
         };
+        if self.cx.facts.refuted(extent, CmpOp::Le, &axis) {
+            return;
+        }
         let mut shown: Vec<String> = subs.iter().map(ast::Expr::to_string).collect();
         shown[at] = format!("{sub} + {name}");
         let help = format!("did you mean `{target}[{}]`?", shown.join(", "));
-        let mut fix = Fix::after(sub.span, format!(" + {name}"), &help);
-        if !self.cx.facts.holds(extent, CmpOp::Le, &axis) {
-            let Some(clause) = self.cx.add_clause(extent, CmpOp::Le, &axis) else {
-                return;
-            };
-            fix = fix.then(clause);
-        }
+        let fix = Fix::after(sub.span, format!(" + {name}"), &help);
         let error = &mut self.cx.errors[error];
         (error.fixes, error.help) = (vec![fix], None);
     }
