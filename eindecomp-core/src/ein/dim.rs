@@ -34,14 +34,12 @@ pub struct Dim {
 const MAX_SIZE: usize = 200;
 
 /// Why a dim has no value.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DimError {
     /// A symbol without a value.
-    #[error("dim `{0}` has no value")]
     Unbound(Arc<str>),
     /// A divisor below 1.
-    #[error("divisor `{divisor}` is {value}, but must be at least 1")]
     Divisor {
         /// The divisor.
         divisor: Dim,
@@ -49,9 +47,23 @@ pub enum DimError {
         value: i64,
     },
     /// The value does not fit 64 bits.
-    #[error("the value of `{0}` does not fit 64 bits")]
     Overflow(Dim),
 }
+
+// By hand: what a macro would write, without the time that building it takes before every `ein!`.
+impl fmt::Display for DimError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DimError::Unbound(dim) => write!(f, "dim `{dim}` has no value"),
+            DimError::Divisor { divisor, value } => {
+                write!(f, "divisor `{divisor}` is {value}, but must be at least 1")
+            }
+            DimError::Overflow(dim) => write!(f, "the value of `{dim}` does not fit 64 bits"),
+        }
+    }
+}
+
+impl std::error::Error for DimError {}
 
 impl Dim {
     /// The symbol `name`.
