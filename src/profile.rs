@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eindecomp_core::graph::BoundGraph;
+use eindecomp_core::graph::{BoundGraph, Place};
 use eindecomp_core::plan::cluster::{Rates, ShapeClass};
 use eindecomp_core::plan::work::Work;
 use eindecomp_core::task::{BufferRole, TaskGraph, TaskKind};
@@ -143,7 +143,7 @@ impl Profile {
             let opaque = vertex.is_some_and(|e| e.opaque().is_some());
             statements.push(StatementProfile {
                 name: name.to_string(),
-                source: graph.graph().place(name).map(|place| place.to_string()),
+                source: graph.graph().place(name).map(Place::to_string),
                 kernel,
                 calls: sums.calls,
                 busy: sums.busy,

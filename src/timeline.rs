@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use eindecomp_core::graph::{BoundGraph, NodeId};
+use eindecomp_core::graph::{BoundGraph, NodeId, Place};
 use eindecomp_core::plan::layout::Region;
 use eindecomp_core::plan::work::Work;
 use eindecomp_core::task::{BufferId, TaskGraph, TaskKind};
@@ -96,7 +96,7 @@ struct Args<'a> {
     piece: Option<usize>,
     /// Of the statement.
     #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<&'a str>,
+    source: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     kernel: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -233,7 +233,7 @@ impl Timeline {
             let size = self.tasks.buffer(b).dtype.size() as u64;
             Some(region.volume() as u64 * size)
         };
-        let place = |name: &str| self.graph.graph().place(name).map(|place| &**place);
+        let place = |name: &str| self.graph.graph().place(name).map(Place::to_string);
         let mut args = Args {
             task: Some(span.task),
             piece: Some(span.piece),

@@ -123,6 +123,12 @@ impl StoredTensor {
         (0..count).map(run).filter(|(_, length)| *length > 0)
     }
 
+    /// All of it; `name` is for the error.
+    fn whole(&self, name: &str) -> Result<Tensor, Error> {
+        let read = self.tensor(&Region::whole(&self.shape));
+        read.map_err(|e| wrong(&self.file.path, format!("`{name}`: {e}")))
+    }
+
     fn tensor(&self, region: &Region) -> io::Result<Tensor> {
         let mut bytes = Vec::with_capacity(region.volume() * self.dtype.size());
         self.file.read(self.runs(region), &mut bytes)?;
@@ -249,9 +255,7 @@ impl WeightsFile {
     /// # Errors
     /// As [`WeightsFile::stored`], and one that cannot be read.
     pub fn tensor(&self, name: &str) -> Result<Tensor, Error> {
-        let stored = self.stored(name)?;
-        let read = stored.tensor(&Region::whole(&stored.shape));
-        read.map_err(|e| wrong(&self.file.path, format!("`{name}`: {e}")))
+        self.stored(name)?.whole(name)
     }
 
     /// One tensor as a typed array; empty, and an error noted for [`WeightsFile::finish`], if it
@@ -260,32 +264,36 @@ impl WeightsFile {
     where
         ndarray::Dim<[usize; RANK]>: Dimension,
     {
-        match self.tensor(name).and_then(|tensor| to_array(name, tensor)) {
-            Ok(array) => array,
-            Err(error) => {
-                self.errors.push(error);
-                ndarray::Array::default(ndarray::Dim::<[usize; RANK]>::default())
-            }
-        }
+        let typed = self.typed(name, D::DTYPE, RANK);
+        let read = typed.and_then(|stored| to_array(name, stored.whole(name)?));
+        let none = || Array::default(ndarray::Dim::<[usize; RANK]>::default());
+        self.noted(read).unwrap_or_else(none)
     }
 
     /// One tensor of an element type and rank, as [`WeightsFile::stored`]; `None`, and an error noted for
     /// [`WeightsFile::finish`], if it is not there or of another type.
     pub(crate) fn find(&mut self, name: &str, dtype: DType, rank: usize) -> Option<StoredTensor> {
-        let typed = self.stored(name).and_then(|stored| {
-            let (given, given_rank) = (stored.dtype, stored.shape.len());
-            match (given, given_rank) == (dtype, rank) {
-                true => Ok(stored),
-                false => Err(Error::TensorType {
-                    name: name.into(),
-                    expected: dtype,
-                    expected_rank: rank,
-                    given,
-                    given_rank,
-                }),
-            }
-        });
-        typed.map_err(|error| self.errors.push(error)).ok()
+        let typed = self.typed(name, dtype, rank);
+        self.noted(typed)
+    }
+
+    fn typed(&self, name: &str, dtype: DType, rank: usize) -> Result<StoredTensor, Error> {
+        let stored = self.stored(name)?;
+        let (given, given_rank) = (stored.dtype, stored.shape.len());
+        match (given, given_rank) == (dtype, rank) {
+            true => Ok(stored),
+            false => Err(Error::TensorType {
+                name: name.into(),
+                expected: dtype,
+                expected_rank: rank,
+                given,
+                given_rank,
+            }),
+        }
+    }
+
+    fn noted<T>(&mut self, found: Result<T, Error>) -> Option<T> {
+        found.map_err(|error| self.errors.push(error)).ok()
     }
 
     /// `weights`, unless some tensor was missing or unfit.

@@ -1,4 +1,4 @@
-//! Tables whose hash is quick.
+//! Tables whose hash is quick, and lines.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -35,4 +35,14 @@ impl Hasher for Quick {
     fn finish(&self) -> u64 {
         self.0.rotate_left(26)
     }
+}
+
+/// The lines of a text, each of which ends in a line break: found by whole registers.
+pub(crate) fn lines(text: &str) -> impl Iterator<Item = &str> {
+    let ends = memchr::memchr_iter(b'\n', text.as_bytes());
+    ends.scan(0, |start, end| {
+        let line = &text[*start..end];
+        *start = end + 1;
+        Some(line)
+    })
 }

@@ -12,8 +12,7 @@ mod structure;
 use std::collections::{BTreeMap, BTreeSet};
 
 use eindecomp_core::syntax::Code;
-use eindecomp_core::syntax::ast::statements;
-use eindecomp_core::syntax::ast::{self, AttrKind, Item, Path, Program};
+use eindecomp_core::syntax::ast::{self, AttrKind, Item, Path, Program, statements};
 use eindecomp_core::syntax::check::{Checked, Mentions, Paths};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{format_ident, quote};
@@ -28,8 +27,6 @@ struct Context<'a> {
     tree: &'a Program,
     checked: &'a Checked,
     mentions: &'a Mentions<'a>,
-    /// Some block of the program calls itself.
-    recursive: bool,
     structs: Structs<'a>,
     /// The function that gives the program.
     program: Ident,
@@ -59,11 +56,10 @@ pub fn expand(
         tree: program,
         checked,
         mentions,
-        recursive: recursive.clone().next().is_some(),
         structs: Structs {
             local: structs.collect(),
             refused: checked.errors.iter().map(|diag| diag.primary).collect(),
-            endless: recursive.clone().map(|diag| diag.primary).collect(),
+            endless: recursive.map(|diag| diag.primary).collect(),
         },
         program: format_ident!("__EIN_{first}", span = Span::call_site()),
     };

@@ -25,7 +25,7 @@ pub struct Structs<'a> {
     pub local: BTreeMap<&'a str, &'a ast::Struct>,
     /// Where something is wrong: what stands there is no struct of another.
     pub refused: BTreeSet<Span>,
-    /// Fields by which a struct would contain itself: they are left out.
+    /// Where a block calls or a struct contains itself: such fields are left out.
     pub endless: BTreeSet<Span>,
 }
 

@@ -118,7 +118,7 @@ impl Source {
 impl Elsewhere {
     fn ends(&self, span: Span) -> Option<Ends> {
         let places = self.places.iter();
-        let around = places.filter(|(p, _)| p.start <= span.start && span.end <= p.end);
+        let around = places.filter(|(p, _)| p.contains(span));
         let nearest = around.min_by_key(|(p, _)| p.end - p.start);
         nearest.or(self.places.first()).map(|(_, ends)| *ends)
     }

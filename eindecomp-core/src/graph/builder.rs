@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::places::Places;
+use super::places::{Place, Places};
 use super::{Clause, EinGraph, Node, NodeId, Op, Output, Pin, Role, Store, last_version};
 use crate::ein::{Aggregation, DType, Dim, EinSum, Expr, Value};
 use crate::kernel::{KernelFn, Kernels};
@@ -115,7 +115,7 @@ pub struct GraphBuilder {
     kernels: Kernels,
     places: Places,
     /// Where the statement stands whose vertices are added.
-    place: Option<Arc<str>>,
+    place: Option<Place>,
     /// Statements of the blocks that were appended.
     statements: usize,
 }
@@ -332,7 +332,7 @@ impl GraphBuilder {
     }
 
     /// Where the statement stands whose vertices are added from now on.
-    pub(super) fn stand_at(&mut self, place: Option<Arc<str>>) {
+    pub(super) fn stand_at(&mut self, place: Option<Place>) {
         self.place = place;
     }
 

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use memchr::{memchr_iter, memchr2, memchr3};
+use memchr::{memchr2, memchr3};
 
 use super::BoundGraph;
 use super::display::dump;
-use crate::quick::Table;
+use crate::quick::{Table, lines};
 
 impl BoundGraph {
     /// The dump with labels as numbers, and without names and the values of numbered literals:
@@ -48,23 +48,16 @@ impl Eq for Lazy {}
 fn kinds(text: &str) -> Vec<u32> {
     let mut known: Table<Vec<u8>, u32> = Table::default();
     let mut line_without = Vec::new();
-    let mut kind = |line: &[u8]| {
+    let mut kind = |line: &str| {
         line_without.clear();
-        without_numbers(line, &mut line_without);
+        without_numbers(line.as_bytes(), &mut line_without);
         let next = known.len() as u32;
         match known.get(&line_without) {
             Some(&kind) => kind,
             None => *known.entry(line_without.clone()).or_insert(next),
         }
     };
-    let text = text.as_bytes();
-    let ends = memchr_iter(b'\n', text);
-    let lines = ends.scan(0, |start, end| {
-        let line = &text[*start..end];
-        *start = end + 1;
-        Some(line)
-    });
-    let nodes = lines.filter(|line| line.starts_with(b"  %"));
+    let nodes = lines(text).filter(|line| line.starts_with("  %"));
     nodes.map(&mut kind).collect()
 }
 

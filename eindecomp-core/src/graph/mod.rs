@@ -29,7 +29,7 @@ pub use bind::{At, BindError, BoundGraph};
 pub use builder::{GraphBuilder, GraphError};
 pub use einsum_str::{EinsumStrError, EinsumStrErrorKind};
 pub use parse::{ParseError, ParseErrorKind};
-pub use places::Lines;
+pub use places::{Lines, Place};
 pub use store::{Outside, Store, Window};
 pub use verify::Violation;
 
@@ -222,7 +222,7 @@ pub struct EinGraph {
 impl EinGraph {
     /// Where the statement stands that the tensor called `name` comes from, `src/model.rs:12`, if it was read from a
     /// file. Dumps do not have it.
-    pub fn place(&self, name: &str) -> Option<&Arc<str>> {
+    pub fn place(&self, name: &str) -> Option<&Place> {
         self.places.of(name)
     }
 

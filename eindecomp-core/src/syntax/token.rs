@@ -31,6 +31,16 @@ impl Span {
             end: self.end.max(other.end),
         }
     }
+
+    /// Does it cover all of the other?
+    pub fn contains(self, other: Span) -> bool {
+        self.start <= other.start && other.end <= self.end
+    }
+
+    /// Have they a token in common?
+    pub fn overlaps(self, other: Span) -> bool {
+        self.start < other.end && other.start < self.end
+    }
 }
 
 impl fmt::Debug for Span {

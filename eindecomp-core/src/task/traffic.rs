@@ -34,9 +34,8 @@ impl Count for Traffic {
 impl Count for Bytes {
     fn count(&mut self, on: Hierarchy, from: u32, to: u32, bytes: u64) {
         if from != to {
-            let bytes = u128::from(bytes);
-            self.moved += bytes;
-            self.weighted += bytes * u128::from(on.weight_of(on.class(from, to)));
+            self.moved += u128::from(bytes);
+            self.weighted += on.weighted(from, to, bytes);
         }
     }
 }
@@ -83,11 +82,9 @@ impl Traffic {
 
     /// All bytes, those between servers times their weight: what plans minimise.
     pub fn weighted(&self, hierarchy: Hierarchy) -> u128 {
-        let counts = |(from, to, bytes)| {
-            let weight = hierarchy.weight_of(hierarchy.class(from, to));
-            u128::from(bytes) * u128::from(weight)
-        };
-        self.iter().map(counts).sum()
+        let all = self.iter();
+        all.map(|(from, to, bytes)| hierarchy.weighted(from, to, bytes))
+            .sum()
     }
 }
 

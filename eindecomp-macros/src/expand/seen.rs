@@ -86,7 +86,7 @@ fn constant(
     let called = check::called(block);
     let called = called
         .into_iter()
-        .filter(|path| !cx.recursive && is_block(path));
+        .filter(|path| cx.structs.endless.is_empty() && is_block(path));
     let called: TokenStream = called
         .map(|path| {
             let value = others::value(&rust::path(cx.source, path));

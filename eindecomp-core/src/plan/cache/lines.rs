@@ -2,8 +2,9 @@
 
 use std::io;
 
-use memchr::memchr_iter;
 use serde::Serialize;
+
+use crate::quick::lines;
 
 /// The text of a value that stands in an object: the first two levels of it by lines.
 pub(super) fn to_string(value: &impl Serialize) -> String {
@@ -12,10 +13,9 @@ pub(super) fn to_string(value: &impl Serialize) -> String {
 
 /// Appends what [`to_string`] writes for the list of a text's lines in an object.
 pub(super) fn list_of_lines(text: &str, out: &mut String) {
-    let mut start = 0;
-    for end in memchr_iter(b'\n', text.as_bytes()) {
-        let line = &text[start..end];
-        out.push_str(if start == 0 { "[" } else { "," });
+    let mut before = "[";
+    for line in lines(text) {
+        out.push_str(before);
         out.push_str("\n      ");
         // no branch per byte
         let special = |b: u8| (b < b' ') | (b == b'"') | (b == b'\\');
@@ -23,9 +23,9 @@ pub(super) fn list_of_lines(text: &str, out: &mut String) {
             false => out.extend(["\"", line, "\""]),
             true => out.push_str(&serde_json::to_string(line).expect("a string is JSON")),
         }
-        start = end + 1;
+        before = ",";
     }
-    out.push_str(if start == 0 { "[]" } else { "\n    ]" });
+    out.push_str(if before == "[" { "[]" } else { "\n    ]" });
 }
 
 /// The text of a value on one line.

@@ -109,12 +109,13 @@ impl Hierarchy {
         }
     }
 
-    /// What a byte that crosses a link counts.
-    pub fn weight_of(self, class: LinkClass) -> u32 {
-        match class {
+    /// What so many bytes from one device to another count.
+    pub fn weighted(self, from: u32, to: u32, bytes: u64) -> u128 {
+        let weight = match self.class(from, to) {
             LinkClass::Network => self.weight.max(1),
             LinkClass::Device | LinkClass::Server => 1,
-        }
+        };
+        u128::from(bytes) * u128::from(weight)
     }
 }
 

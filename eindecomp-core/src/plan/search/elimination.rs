@@ -319,22 +319,22 @@ impl Elimination {
         state
     }
 
-    /// Eliminates every variable. `go_on` is asked before each, with the work done so far and
-    /// whether a product was split; after a no, products are split as if the budget was spent.
-    pub fn run(&mut self, go_on: &mut dyn FnMut(u64, bool) -> bool) {
+    /// Eliminates every variable. `go_on` is asked before each, with the work done so far; after a no, products
+    /// are split as if the budget was spent.
+    pub fn run(&mut self, go_on: &mut dyn FnMut(u64) -> bool) {
         let all = self.budget.work;
         let mut spent = 0;
         while let Some((_, v)) = self.order.pop_first() {
             if self.budget.work > 0 {
                 spent = all - self.budget.work;
             }
-            if !go_on(spent, self.split) {
+            if !go_on(spent) {
                 self.budget.work = 0;
                 self.split = true;
             }
             self.eliminate(v);
         }
-        go_on(spent, self.split);
+        go_on(spent);
     }
 
     /// Eliminates every variable, unless a product would be split, or `go_on`, asked before each with the work done so

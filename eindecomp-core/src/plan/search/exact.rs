@@ -82,7 +82,7 @@ pub(super) fn ordered(
 pub(super) fn split(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Found {
     let (mut stopped, mut work) = (false, 0);
     let mut state = Elimination::new(problem, budget, Order::Fill, true);
-    state.run(&mut |done, _| {
+    state.run(&mut |done| {
         work = done;
         stopped |= !go_on(progress, done);
         !stopped

@@ -56,7 +56,7 @@ pub(super) fn marginals(
     progress: &dyn Progress,
 ) -> Marginals {
     let mut state = Elimination::new(problem, budget, order, false);
-    state.run(&mut |work, _| {
+    state.run(&mut |work| {
         progress.keep_going(&Status {
             work,
             best: None,

@@ -29,7 +29,7 @@ impl StmtCx<'_, '_> {
 
     /// The largest expression around `place` that counts.
     fn counting<'e>(&self, e: &'e Expr, place: Span) -> Option<&'e Expr> {
-        if !(e.span.start <= place.start && place.end <= e.span.end) {
+        if !e.span.contains(place) {
             return None;
         }
         if self.counts_in(e) {

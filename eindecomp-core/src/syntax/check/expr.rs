@@ -506,7 +506,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         self.cx.errors.retain(|diag| {
             at += 1;
             let held = diag.code == Code::NestedReduction && opened.contains(&diag.primary.start);
-            let inside = |s: &Span| s.start <= diag.primary.start && diag.primary.end <= s.end;
+            let inside = |s: &Span| s.contains(diag.primary);
             let argument = diag.code == Code::UnboundIndex && arguments.iter().any(inside);
             at <= before || !(held || argument)
         });

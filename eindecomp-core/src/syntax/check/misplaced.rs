@@ -33,10 +33,7 @@ impl<'a> BodyCx<'a> {
         before: usize,
     ) {
         let Some(stmt) = self.stmt else { return };
-        let wanted = match said {
-            [] => self.wanted_results(stmt),
-            said => said.iter().cloned().map(Some).collect(),
-        };
+        let wanted = self.said_or_declared(stmt, said);
         let trial = Trial {
             callee,
             args,
@@ -67,6 +64,14 @@ impl<'a> BodyCx<'a> {
             _ => None,
         };
         items.checked.block(&name).or_else(other)
+    }
+
+    /// What is `said` of the results of a call, or else declared.
+    fn said_or_declared(&mut self, stmt: &Stmt, said: &[Type]) -> Vec<Option<Type>> {
+        match said {
+            [] => self.wanted_results(stmt),
+            said => said.iter().cloned().map(Some).collect(),
+        }
     }
 
     /// What is declared of the results of a call.
@@ -143,10 +148,7 @@ impl<'a> BodyCx<'a> {
         args: &[ast::Expr],
         said: &[Type],
     ) -> Option<Fix> {
-        let wanted = match said {
-            [] => self.wanted_results(self.stmt?),
-            said => said.iter().cloned().map(Some).collect(),
-        };
+        let wanted = self.said_or_declared(self.stmt?, said);
         let trial = Trial {
             callee,
             args,
@@ -222,15 +224,11 @@ impl<'a> BodyCx<'a> {
         let [(ours, theirs)] = &found[..] else {
             return None;
         };
-        // The same words and edits, whichever of the calls is told.
+        let help = format!("did you mean `{theirs}` here and `{ours}` in the other call?");
+        // The same edits, whichever of the calls is told.
         let (first, second) = match ours.span < theirs.span {
             true => (ours, theirs),
             false => (theirs, ours),
-        };
-        let help = format!("did you mean `{second}` here and `{first}` in the other call?");
-        let help = match ours.span < theirs.span {
-            true => help,
-            false => format!("did you mean `{first}` here and `{second}` in the other call?"),
         };
         let fix = Fix::replace(first.span, second.to_string(), &help);
         Some(fix.and(second.span, first.to_string()))

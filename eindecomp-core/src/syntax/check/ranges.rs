@@ -216,7 +216,7 @@ impl Walk<'_, '_> {
             return;
         };
         let (within, span) = (self.within, never.span);
-        if within.start <= span.start && span.end <= within.end && self.is_over_sizes(never) {
+        if within.contains(span) && self.is_over_sizes(never) {
             let text = "this condition can never hold here";
             let diag = Diag::new(Code::ClauseFalse, span, text);
             let help = "an index is in 0..its extent, and fulfils the conditions around this one";

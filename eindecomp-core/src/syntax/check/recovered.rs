@@ -53,7 +53,7 @@ pub(super) fn more<'a>(
     let known: Vec<_> = told.iter().flat_map(changes).collect();
     errors.retain(|diag| {
         let mut places = told.iter().map(|other| other.primary);
-        let told = places.any(|place| overlap(place, diag.primary))
+        let told = places.any(|place| place.overlaps(diag.primary))
             || changes(diag).iter().any(|edit| known.contains(edit));
         others.contains(diag) && !told
     });
@@ -207,7 +207,7 @@ impl Sketch {
         let declared = open.iter().filter(|diag| !diag.fixes.is_empty());
         let read = declared.flat_map(|diag| {
             let read = self.readings.iter();
-            read.filter(|(_, reading)| contains(reading.around, diag.primary))
+            read.filter(|(_, reading)| reading.around.contains(diag.primary))
         });
         let read = read.map(|(name, _)| name);
         let told = open.iter().flat_map(|diag| self.named(diag));
@@ -243,7 +243,7 @@ impl Sketch {
             let exact = all.iter().any(|(_, at, _)| *at == place);
             let named = all.into_iter().filter(move |(_, at, around)| match exact {
                 true => *at == place,
-                false => contains(*around, place) || contains(place, *around),
+                false => around.contains(place) || place.contains(*around),
             });
             named.map(|(name, ..)| name)
         });
@@ -254,11 +254,11 @@ impl Sketch {
     /// an index.
     fn meant(&self, name: &Arc<str>, reading: &Reading, diag: &Diag) -> Option<Arc<str>> {
         let [fix] = &diag.fixes[..] else { return None };
-        let within = |span: &Span| contains(reading.around, *span);
+        let within = |span: &Span| reading.around.contains(*span);
         let mut edits = fix.edits.iter().filter(|(span, _)| within(span));
         let wider = |span: Span| {
             let mut places = self.readings.iter().map(|(_, reading)| reading.place);
-            places.any(|place| place != span && overlap(place, span))
+            places.any(|place| place != span && place.overlaps(span))
         };
         if edits.clone().any(|(span, _)| wider(*span)) {
             return None;
@@ -285,7 +285,7 @@ impl BodyCx<'_> {
         if self.guess.is_none()
             || errors
                 .iter()
-                .any(|e| contains(left, e.primary) || edits(e, left))
+                .any(|e| left.contains(e.primary) || edits(e, left))
         {
             return none;
         }
@@ -348,13 +348,5 @@ impl BodyCx<'_> {
 /// Does a help change something there?
 fn edits(diag: &Diag, place: Span) -> bool {
     let edits = diag.fixes.iter().flat_map(|fix| &fix.edits);
-    edits.into_iter().any(|(span, _)| contains(place, *span))
-}
-
-fn overlap(a: Span, b: Span) -> bool {
-    a.start < b.end && b.start < a.end
-}
-
-fn contains(outer: Span, inner: Span) -> bool {
-    outer.start <= inner.start && inner.end <= outer.end
+    edits.into_iter().any(|(span, _)| place.contains(*span))
 }

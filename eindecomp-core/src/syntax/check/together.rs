@@ -136,9 +136,7 @@ pub(super) fn without_mixed_up(errors: &mut Vec<Diag>, before: usize) {
 fn merged(mut fix: Fix, more: &[Fix]) -> Option<Fix> {
     let mut different = false;
     for (span, text) in more.iter().flat_map(|fix| &fix.edits) {
-        let clash = |(s, t): &&(Span, String)| {
-            (s.start < span.end && span.start < s.end) || *s == *span && *t != *text
-        };
+        let clash = |(s, t): &&(Span, String)| s.overlaps(*span) || *s == *span && *t != *text;
         if fix.edits.contains(&(*span, text.clone())) {
             continue;
         }

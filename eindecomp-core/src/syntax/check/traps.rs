@@ -288,7 +288,7 @@ impl StmtCx<'_, '_> {
             let Some((reduce, body, _, right)) = comparison(e) else {
                 continue;
             };
-            let inside = |span: Span| right.span.start <= span.start && span.end <= right.span.end;
+            let inside = |span: Span| right.span.contains(span);
             let reduced = |name: &str| reduce.indices.iter().any(|decl| decl.name.as_str() == name);
             let follows = |diag: &Diag| match diag.code {
                 Code::DtypeRule => diag.primary == body.span,

@@ -167,7 +167,7 @@ fn whole_body(
         return None;
     };
     let outer = held.unwrap_or(span);
-    let inside = |e: &Expr, s: Span| e.span.start <= s.start && s.end <= e.span.end;
+    let inside = |e: &Expr, s: Span| e.span.contains(s);
     // The innermost operator with the reduction at the end of its left side.
     let mut node = value;
     while let Some(next) = node
