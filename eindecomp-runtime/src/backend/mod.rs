@@ -1,3 +1,4 @@
 //! Backends: what runs kernels.
 
 pub mod cpu;
+pub mod cuda;

@@ -1,0 +1,5 @@
+//! Kernels on GPUs.
+//!
+//! `call` says what a kernel asks of a device.
+
+pub mod call;
