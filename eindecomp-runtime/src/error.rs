@@ -80,6 +80,17 @@ pub enum RunError {
         #[source]
         source: crate::backend::cpu::KernelRunError,
     },
+    /// What a GPU, its driver or a library of it refused.
+    #[error(transparent)]
+    Gpu(#[from] crate::backend::cuda::driver::GpuError),
+    /// More devices than there are.
+    #[error("the plan is for {planned} devices, but there are {given}")]
+    TooFewDevices {
+        /// Of the task graph.
+        planned: u32,
+        /// Of the driver.
+        given: u32,
+    },
     /// A store outside the state.
     #[error(
         "statement `{statement}`: position {value} is outside axis {axis} of `{state}`, whose extent \

@@ -6,10 +6,11 @@
 //! only where they do not depend on the cut.
 
 mod exchange;
+pub(crate) mod given;
 mod lent;
 mod queue;
 mod schedule;
-mod state;
+pub(crate) mod state;
 mod workers;
 
 use std::cmp::Reverse;
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use eindecomp_core::ein::{DType, Value};
+use eindecomp_core::ein::Value;
 use eindecomp_core::graph::{BoundGraph, Role};
 use eindecomp_core::plan::layout::Region;
 use eindecomp_core::task::{BufferId, Task, TaskGraph, TaskId, TaskKind};
@@ -32,7 +33,7 @@ use crate::tensor::Tensor;
 use crate::trace::{TaskSpan, Trace, Traffic};
 use crate::transport::Counters;
 use crate::view::ViewMut;
-use exchange::Planned;
+pub(crate) use exchange::Planned;
 pub use exchange::{Ranks, Results};
 use queue::{Queue, Ready};
 use schedule::{Part, Schedule, Step};
@@ -139,7 +140,7 @@ impl Executor {
         &mut self,
         weights: &BTreeMap<String, T>,
     ) -> Result<Traffic, RunError> {
-        let inputs = self.inputs(weights, |role| role == Role::Weight)?;
+        let inputs = given::inputs(&self.graph, weights, |role| role == Role::Weight)?;
         let counters = Counters::new(self.graph_tasks.devices as usize);
         self.loaded = false;
         // Devices that share memory load overlapping boxes of a weight to the same place: one by one.
@@ -174,7 +175,7 @@ impl Executor {
         Ok(match contents {
             Contents::Whole(tensor) => copy(&host_view(tensor), &target, region),
             Contents::Box(tensor) => {
-                check(name, buffer.dtype, &region.shape(), &tensor)?;
+                given::check(name, buffer.dtype, &region.shape(), &tensor)?;
                 copy(&box_view(&tensor, region.clone()), &target, region)
             }
         })
@@ -198,8 +199,7 @@ impl Executor {
 
     /// Tensors to run into: zeros.
     pub fn outputs(&self) -> Vec<Tensor> {
-        let zeros = |(_, dtype, shape): (_, _, &[usize])| Tensor::zeros(dtype, shape.to_vec());
-        self.output_specs().map(zeros).collect()
+        given::outputs(&self.graph)
     }
 
     /// Runs once into given tensors, which hold anything after an error.
@@ -218,17 +218,8 @@ impl Executor {
         if self.lost {
             return Err(RunError::StateLost);
         }
-        let given = self.inputs(inputs, |role| role == Role::Data)?;
-        let expected = self.graph.outputs().len();
-        if outputs.len() != expected {
-            return Err(RunError::Outputs {
-                expected,
-                given: outputs.len(),
-            });
-        }
-        for ((name, dtype, shape), tensor) in self.output_specs().zip(outputs.iter()) {
-            check(name, dtype, shape, tensor)?;
-        }
+        let given = given::inputs(&self.graph, inputs, |role| role == Role::Data)?;
+        given::check_outputs(&self.graph, outputs)?;
         for &buffer in &self.volatile {
             self.storage.poison(buffer);
         }
@@ -272,44 +263,6 @@ impl Executor {
             TaskKind::Kernel { .. }
         );
         self.run.pieces.get(step)?.get(piece).filter(|_| kernel)
-    }
-
-    fn output_specs(&self) -> impl Iterator<Item = (&Arc<str>, DType, &[usize])> {
-        self.graph.outputs().iter().map(|o| {
-            (
-                &o.name,
-                self.graph.node(o.node).dtype,
-                self.graph.shape(o.node),
-            )
-        })
-    }
-
-    /// Given tensors by node, checked.
-    fn inputs<'t, T: TensorSource>(
-        &self,
-        given: &'t BTreeMap<String, T>,
-        wanted: impl Fn(Role) -> bool,
-    ) -> Result<Vec<Option<&'t T>>, RunError> {
-        let mut by_node = vec![None; self.graph.nodes().len()];
-        for (id, node) in self.graph.ids() {
-            if node.role().is_some_and(&wanted) {
-                let tensor = given
-                    .get(&*node.name)
-                    .ok_or_else(|| RunError::MissingInput(node.name.clone()))?;
-                check(&node.name, node.dtype, self.graph.shape(id), tensor)?;
-                by_node[id.at()] = Some(tensor);
-            }
-        }
-        let known = |name: &str| {
-            self.graph
-                .nodes()
-                .iter()
-                .any(|n| n.role().is_some_and(&wanted) && &*n.name == name)
-        };
-        match given.keys().find(|name| !known(name)) {
-            Some(name) => Err(RunError::UnknownInput(name.clone())),
-            None => Ok(by_node),
-        }
     }
 
     fn execute(
@@ -377,30 +330,6 @@ impl Executor {
             tasks,
         })
     }
-}
-
-fn check(
-    name: &Arc<str>,
-    dtype: DType,
-    shape: &[usize],
-    given: &impl TensorSource,
-) -> Result<(), RunError> {
-    if given.shape() != shape {
-        let (expected, given) = (shape.to_vec(), given.shape().to_vec());
-        return Err(RunError::Shape {
-            name: name.clone(),
-            expected,
-            given,
-        });
-    }
-    if given.dtype() != dtype {
-        return Err(RunError::DType {
-            name: name.clone(),
-            expected: dtype,
-            given: given.dtype(),
-        });
-    }
-    Ok(())
 }
 
 /// The boxes that a store in place wrote; `None` of all other work.

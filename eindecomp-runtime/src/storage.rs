@@ -152,7 +152,7 @@ fn memory(graph: &BoundGraph, tasks: &TaskGraph) -> Vec<usize> {
 }
 
 /// Row-major strides in elements.
-fn row_major(shape: &[usize]) -> Vec<isize> {
+pub fn row_major(shape: &[usize]) -> Vec<isize> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
         strides[axis - 1] = strides[axis] * shape[axis] as isize;

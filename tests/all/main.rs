@@ -17,6 +17,7 @@ mod ein_macro;
 mod einsum_strings;
 mod errors;
 mod generics;
+mod gpus;
 mod halo;
 mod kernels;
 mod language;

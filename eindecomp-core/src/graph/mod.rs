@@ -30,7 +30,7 @@ pub use builder::{GraphBuilder, GraphError};
 pub use einsum_str::{EinsumStrError, EinsumStrErrorKind};
 pub use parse::{ParseError, ParseErrorKind};
 pub use places::{Lines, Place};
-pub use store::{Outside, Store, Window};
+pub use store::{Outside, Ranges, Store, Window};
 pub use verify::Violation;
 
 use std::fmt;

@@ -133,7 +133,7 @@ impl Ranks {
 
 /// Bytes of the Moves of one run that begin or end at devices of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Planned {
+pub(crate) struct Planned {
     pub received: u64,
     pub sent: u64,
 }

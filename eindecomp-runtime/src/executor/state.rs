@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
-use eindecomp_core::graph::{NodeId, Role};
+use eindecomp_core::graph::{BoundGraph, NodeId, Ranges, Role};
 use eindecomp_core::plan::layout::Region;
 use eindecomp_core::task::{BufferId, BufferRole};
 
-use super::Executor;
+use super::{Executor, given};
 use crate::backend::cpu::copy;
 use crate::error::RunError;
 use crate::storage::{host_view, host_view_mut};
@@ -39,7 +39,7 @@ impl Executor {
     /// # Errors
     /// A state that is missing, unknown, or of another shape or element type; then none is changed.
     pub fn set_states(&mut self, states: &BTreeMap<String, Tensor>) -> Result<(), RunError> {
-        let given = self.inputs(states, |role| role == Role::State)?;
+        let given = given::inputs(&self.graph, states, |role| role == Role::State)?;
         for (at, tensor) in given.into_iter().enumerate() {
             let Some(tensor) = tensor else { continue };
             let here = |b: &BufferId| self.owner(*b) == self.ranks.rank();
@@ -72,20 +72,9 @@ impl Executor {
         reads: &[View],
         write: Option<BufferId>,
     ) -> Result<Option<Vec<Region>>, RunError> {
-        let vertex = self.graph.node(node);
-        let Some(store) = &vertex.store else {
+        let Some(written) = written(&self.graph, node, &|n| reads.get(n).map_or(0, number))? else {
             return Ok(None);
         };
-        let shape = self.graph.shape(node);
-        let written = store
-            .written(shape, &|n| reads.get(n).map_or(0, number))
-            .map_err(|outside| RunError::Store {
-                statement: vertex.name.clone(),
-                state: self.graph.node(store.state).name.clone(),
-                axis: outside.axis,
-                value: outside.value,
-                extent: shape[outside.axis],
-            })?;
         let role = write.map(|b| self.graph_tasks.buffer(b).role);
         if !matches!(role, Some(BufferRole::Version(_))) {
             return Ok(None);
@@ -113,16 +102,47 @@ impl Executor {
     }
 }
 
+/// What a store writes, for the values `of` its operands of rank 0: per axis ranges of positions, or nothing.
+/// `None` of a statement that is no store.
+///
+/// # Errors
+/// [`RunError::Store`].
+pub(crate) fn written(
+    graph: &BoundGraph,
+    node: NodeId,
+    of: &dyn Fn(usize) -> i64,
+) -> Result<Option<Option<Vec<Ranges>>>, RunError> {
+    let vertex = graph.node(node);
+    let Some(store) = &vertex.store else {
+        return Ok(None);
+    };
+    let shape = graph.shape(node);
+    let written = store.written(shape, of);
+    written.map(Some).map_err(|outside| RunError::Store {
+        statement: vertex.name.clone(),
+        state: graph.node(store.state).name.clone(),
+        axis: outside.axis,
+        value: outside.value,
+        extent: shape[outside.axis],
+    })
+}
+
 /// The value of an integer of rank 0.
 fn number(view: &View) -> i64 {
     let mut value = Tensor::zeros(view.dtype(), Vec::new());
     copy(view, &host_view_mut(&mut value), &Region(Vec::new()));
-    match value.data() {
-        Data::I64(v) => v[0],
-        Data::I32(v) => v[0].into(),
-        Data::U32(v) => v[0].into(),
-        Data::U8(v) => v[0].into(),
+    first(value.data())
+}
+
+/// The first of some integers; 0 of other elements.
+pub(crate) fn first(data: &Data) -> i64 {
+    let first = match data {
+        Data::I64(v) => v.first().copied(),
+        Data::I32(v) => v.first().map(|&n| n.into()),
+        Data::U32(v) => v.first().map(|&n| n.into()),
+        Data::U8(v) => v.first().map(|&n| n.into()),
         // GraphBuilder::store: positions are integers
-        _ => 0,
-    }
+        _ => None,
+    };
+    first.unwrap_or(0)
 }
