@@ -156,6 +156,15 @@ impl Dim {
         out
     }
 
+    /// How many quotients and remainders stand in each other.
+    pub(crate) fn depth(&self) -> usize {
+        let depth = |atom: &Atom| match atom {
+            Atom::Sym(_) => 0,
+            Atom::Div(a, b) | Atom::Rem(a, b) => 1 + a.depth().max(b.depth()),
+        };
+        self.atoms().map(depth).max().unwrap_or(0)
+    }
+
     /// The factors of monomials.
     fn atoms(&self) -> impl Iterator<Item = &Atom> {
         self.symbolic.iter().flat_map(|(m, _)| m)

@@ -16,6 +16,7 @@ mod expr;
 mod foreign;
 mod item;
 mod loops;
+mod pattern;
 mod slips;
 mod stmt;
 mod types;

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use super::dims::no_rest;
 use super::dtype::{Flex, cast, fix, flex, whole};
 use super::expr::{Mode, StmtCx};
 use super::extents::{Access, MergedUse, Shifted, Use};
@@ -42,7 +41,7 @@ impl StmtCx<'_, '_> {
             return None;
         };
         if let Some(ast::Sub::Rest(name)) = subs.iter().find(|s| matches!(s, ast::Sub::Rest(_))) {
-            self.report(no_rest(name.span, &format!("..{name}")));
+            self.no_rest(name);
             return None;
         }
         if t.axes.len() != subs.len() {
@@ -213,7 +212,7 @@ impl StmtCx<'_, '_> {
             match part {
                 ast::Sub::Merged(inner, _) => self.members(inner, out)?,
                 ast::Sub::Rest(name) => {
-                    self.report(no_rest(name.span, &format!("..{name}")));
+                    self.no_rest(name);
                     return None;
                 }
                 ast::Sub::Expr(e) => out.push(self.position(e)?),

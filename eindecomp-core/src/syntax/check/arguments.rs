@@ -7,6 +7,7 @@ use super::body::BodyCx;
 use super::dims::too_long;
 use super::dtype::{fix, flex};
 use super::fixes::index_names;
+use super::given::Given;
 use super::instance;
 use super::prove::Equality;
 use super::stores::overlap;
@@ -22,12 +23,12 @@ impl BodyCx<'_> {
     pub(super) fn states(
         &mut self,
         callee: &Block,
-        made: &[(Argument, Type)],
+        made: &[Argument],
         args: &[ast::Expr],
     ) -> Option<()> {
         let name = instance::base(callee.name.as_str()).to_owned();
         let mut given: Vec<&Place> = Vec::new();
-        for ((param, (argument, _)), text) in callee.params.iter().zip(made).zip(args) {
+        for ((param, argument), text) in callee.params.iter().zip(made).zip(args) {
             let place = match argument {
                 Argument::Place(place) => Some(place),
                 Argument::Value(_) => None,
@@ -78,24 +79,32 @@ impl BodyCx<'_> {
         Some(())
     }
 
-    /// Kind, dtype and rank of an argument; a literal takes the parameter's dtype.
-    pub(super) fn fit(
+    /// Kind, dtype and rank of an argument; a literal takes the parameter's dtype. Of one that does not fit
+    /// nothing is known then.
+    pub(super) fn fit(&mut self, callee: &Block, at: usize, given: &mut Given, text: &ast::Expr) {
+        if self.fits(callee, at, given, text).is_none() {
+            *given = None.into();
+        }
+    }
+
+    fn fits(
         &mut self,
         callee: &Block,
         at: usize,
-        argument: &mut Argument,
-        ty: &mut Type,
+        given: &mut Given,
         text: &ast::Expr,
     ) -> Option<()> {
         let param = &callee.params[at];
-        if let (Argument::Value(value), Type::Tensor(wanted)) = (&mut *argument, &param.ty)
+        if let (Some(Argument::Value(value)), Type::Tensor(wanted)) =
+            (&mut given.argument, &param.ty)
             && flex(value).is_some()
             && wanted.axes.is_empty()
         {
             fix(value, wanted.dtype, &mut self.errors)?;
-            *ty = param.ty.clone();
+            given.ty = Some(param.ty.clone());
         }
-        if param.role == ParamRole::Host && matches!(argument, Argument::Place(_)) {
+        let ty = given.ty.as_ref()?;
+        if param.role == ParamRole::Host && matches!(given.argument, Some(Argument::Place(_))) {
             let message = format!(
                 "`{}` of block `{}` is `#[host]`, so it takes a literal or host value",
                 param.name,
@@ -123,7 +132,7 @@ impl BodyCx<'_> {
             format!("`{name}` of block `{base}` is `{written}`, but this argument is `{ty}`");
         let diag = Diag::new(Code::Argument, text.span, message)
             .secondary(param.name.span, "declared here");
-        let help = match (&param.ty, &*ty) {
+        let help = match (&param.ty, ty) {
             (Type::Tensor(wanted), Type::Tensor(given))
                 if wanted.axes.len() == given.axes.len() && param.role != ParamRole::State =>
             {
@@ -148,18 +157,19 @@ impl BodyCx<'_> {
         None
     }
 
-    /// The callee's dims by the extents of the arguments, bare axes first, then linear ones; then by
+    /// The callee's dims by the extents of the arguments whose types are known, bare axes first, then linear ones; then by
     /// the types that its results are `said` to have.
     pub(super) fn solve_dims(
         &mut self,
         callee: &Block,
-        types: &[Type],
+        types: &[Option<Type>],
         spans: &[Span],
         said: &[Type],
         path: &ast::Path,
     ) -> Option<BTreeMap<Arc<str>, Dim>> {
         let mut pairs = Vec::new();
         for (at, (param, ty)) in callee.params.iter().zip(types).enumerate() {
+            let Some(ty) = ty else { continue };
             let name = param.name.to_string();
             let mut places = param.dim_spans.iter().copied();
             let called = |dim: &Arc<str>| {
@@ -215,7 +225,9 @@ impl BodyCx<'_> {
                 }
             }
         }
-        if let Some(missing) = callee.dims.iter().find(|d| !dims.contains_key(*d)) {
+        let missing = callee.dims.iter().find(|d| !dims.contains_key(*d));
+        let whole = types.iter().all(Option::is_some);
+        if let Some(missing) = missing.filter(|_| whole) {
             let text = format!(
                 "dim `{missing}` of block `{}` does not follow from the arguments",
                 instance::base(callee.name.as_str())
@@ -230,6 +242,10 @@ impl BodyCx<'_> {
         let of = |s: &str| dims.get(s).cloned();
         let mut wrong = false;
         for (axis, actual, what, span, place) in &pairs {
+            let open = |s: &Arc<str>| names.contains(s) && !dims.contains_key(s);
+            if missing.is_some() && axis.symbols().iter().any(open) {
+                continue;
+            }
             let Some(expected) = axis.try_substitute(&of) else {
                 self.errors.push(too_long(path.span));
                 return None;
@@ -262,7 +278,7 @@ impl BodyCx<'_> {
                 wrong = true;
             }
         }
-        (!wrong).then_some(dims)
+        (!wrong && missing.is_none()).then_some(dims)
     }
 
     /// A quotient in it, if any, leaves no remainder.

@@ -196,7 +196,12 @@ pub(super) fn pass<'a>(
         errors: Vec::new(),
         warnings: Vec::new(),
     };
-    for param in &block.params {
+    let mut known = block.params.iter().peekable();
+    for param in &ast.params {
+        let Some(param) = known.next_if(|known| known.name.span == param.name.span) else {
+            cx.define(&param.name, None, false);
+            continue;
+        };
         if items
             .checked
             .aggs
@@ -557,6 +562,9 @@ impl BodyCx<'_> {
                     let sizes = super::tree::listed(&t.axes);
                     diag.help(format!("its sizes have names: {sizes}"))
                 }
+                _ if matches!(ty, Type::Array(..)) => diag.help(
+                    "a loop gives the elements of an array, one after the other: `for l in … { … }`",
+                ),
                 _ => diag,
             };
         };

@@ -2,13 +2,10 @@
 
 use super::body::{BodyCx, Known};
 use super::dims::too_long;
-use super::expr::StmtCx;
+use super::given::{all, types_of};
 use super::instance::{self, Misfit};
 use super::recovered::Sketch;
-use super::tree::{
-    Argument, Block, Call, Callee, Clause, Expr, ExprKind, ForeignCall, Origin, Param, ParamRole,
-    Stmt, TensorType, Type, VarId,
-};
+use super::tree::{Argument, Block, Call, Callee, Clause, ForeignCall, Origin, Stmt, Type, VarId};
 use crate::ein::{Dim, ScalarFn};
 use crate::syntax::ast::{self, Ident, Pattern, RType};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -16,10 +13,10 @@ use crate::syntax::names::{are, count, instead, is_known_elsewhere, nearest};
 use crate::syntax::token::Span;
 
 /// A callee with its arguments, and the types of its results.
-struct Made {
+pub(super) struct Made {
     callee: Callee,
     args: Vec<Argument>,
-    results: Vec<Type>,
+    pub(super) results: Vec<Type>,
     /// Where the results are declared, if that is known.
     declared: Option<Span>,
 }
@@ -118,10 +115,12 @@ impl BodyCx<'_> {
         args: &[ast::Expr],
         span: Span,
     ) -> Option<Stmt> {
-        let name = path.to_string();
+        let (name, before) = (path.to_string(), self.errors.len());
         let mut vars = Vec::new();
         for target in targets {
-            let var = self.lookup_or_report(target)?;
+            let found = self.lookup_or_report(target);
+            vars.push(found);
+            let Some(var) = found else { continue };
             let known = &self.vars[var.at()];
             if !known.mutable && known.ty.is_some() {
                 let text = format!("`{target}` is assigned, but not declared `mut`");
@@ -135,13 +134,14 @@ impl BodyCx<'_> {
                          carries: give it another name"
                     )),
                 });
-                return None;
+                // It is told once.
+                self.vars[var.at()].mutable = true;
             }
-            vars.push(var);
         }
+        let wrong = self.errors.len() > before;
         let carried: Option<Vec<Type>> = vars
             .iter()
-            .map(|v: &VarId| self.vars[v.at()].ty.clone())
+            .map(|v: &Option<VarId>| self.vars[(*v)?.at()].ty.clone())
             .collect();
         let made = if self.is_local(&name) || self.is_other(&name) {
             self.seen_call(&name, path, args, carried.as_deref().unwrap_or_default())?
@@ -171,6 +171,7 @@ impl BodyCx<'_> {
             ));
             return None;
         }
+        let vars: Vec<VarId> = vars.into_iter().flatten().collect();
         for ((var, old), new) in vars.iter().zip(&carried).zip(&results) {
             let known = &self.vars[var.at()];
             let text = format!("`{}` is `{old}`, but would become `{new}`", known.name);
@@ -184,7 +185,7 @@ impl BodyCx<'_> {
             }
         }
         let targets = vars.into_iter().map(Some).collect();
-        Some(Stmt::Call(Call {
+        (!wrong).then_some(Stmt::Call(Call {
             targets,
             callee,
             args,
@@ -254,57 +255,6 @@ impl BodyCx<'_> {
         }
     }
 
-    /// An argument with its type, if it has one: literals take theirs from the parameter.
-    /// `wanted` is the parameter, where that is known.
-    fn argument(&mut self, arg: &ast::Expr, wanted: Option<&Param>) -> Option<(Argument, Type)> {
-        let inner = match &arg.kind {
-            ast::ExprKind::Paren(inner) => inner,
-            _ => arg,
-        };
-        if let ast::ExprKind::Name(place) = &inner.kind
-            && !self.is_size(inner)
-        {
-            let place = self.place(place)?;
-            let ty = place.ty.clone();
-            if self.vars[place.var.at()].role == Some(ParamRole::Host) {
-                let dtype = ty.tensor()?.dtype;
-                let value = Expr {
-                    kind: ExprKind::Host(place.var),
-                    dtype,
-                    span: arg.span,
-                };
-                return Some((Argument::Value(value), ty));
-            }
-            return Some((Argument::Place(place), ty));
-        }
-        let literal = match &inner.kind {
-            ast::ExprKind::Lit(_) => true,
-            ast::ExprKind::Unary(ast::UnaryOp::Neg, e) => matches!(e.kind, ast::ExprKind::Lit(_)),
-            _ => false,
-        };
-        if !literal {
-            let diag = self.no_argument(arg, inner, wanted);
-            self.errors.extend(diag);
-            return None;
-        }
-        let (mut cx, _) = StmtCx::new(self, &[])?;
-        let value = cx.expr(inner)?;
-        let ty = Type::Tensor(TensorType {
-            dtype: value.dtype,
-            axes: Vec::new(),
-        });
-        Some((Argument::Value(value), ty))
-    }
-
-    /// The arguments of a call; `params` are the parameters as far as known.
-    fn arguments(&mut self, args: &[ast::Expr], params: &[Param]) -> Option<Vec<(Argument, Type)>> {
-        let args = args.iter().enumerate();
-        let made: Vec<_> = args
-            .map(|(at, arg)| self.argument(arg, params.get(at)))
-            .collect();
-        made.into_iter().collect()
-    }
-
     /// A call of another program's block that is not known yet: what is said of it is trusted.
     fn unseen_call(
         &mut self,
@@ -312,8 +262,7 @@ impl BodyCx<'_> {
         args: &[ast::Expr],
         (results, results_span): (Vec<Type>, Span),
     ) -> Option<Made> {
-        let made = self.arguments(args, &[])?;
-        let (arguments, types): (Vec<_>, Vec<_>) = made.into_iter().unzip();
+        let (arguments, types) = all(self.arguments(args, &[]))?;
         Some(Made {
             callee: self.foreign(path, args, (types, results.clone()), results_span),
             args: arguments,
@@ -342,7 +291,7 @@ impl BodyCx<'_> {
     /// A call of a block whose signature is known.
     /// `said` are the types that the results are said to have: they give dims that no argument
     /// determines.
-    fn seen_call(
+    pub(super) fn seen_call(
         &mut self,
         name: &str,
         path: &ast::Path,
@@ -351,8 +300,8 @@ impl BodyCx<'_> {
     ) -> Option<Made> {
         let checked = self.items.checked;
         let params = checked.block(name).map_or(&[][..], |b| &b.params);
-        let mut made = self.arguments(args, params)?;
-        let types: Vec<&Type> = made.iter().map(|(_, ty)| ty).collect();
+        let mut made = self.arguments(args, params);
+        let types = types_of(&made);
         let callee = self.callee(name, &types, args, path)?;
         if made.len() != callee.params.len() {
             let wanted = callee.params.len();
@@ -366,33 +315,34 @@ impl BodyCx<'_> {
             let params = callee.params.iter();
             let params: Vec<String> = params.map(|p| format!("{}: {}", p.name, p.ty)).collect();
             let help = format!("it is `{name}({})`", params.join(", "));
-            let given: Vec<Type> = types.into_iter().cloned().collect();
-            let mended = self.one_more_or_less((&callee, &given), args, said);
+            let mended = self.one_more_or_less((&callee, &types), args, said);
             self.errors.push(match mended {
                 Some(fix) => diag.fix(fix),
                 None => diag.help(help),
             });
             return None;
         }
-        let (given, before): (Vec<Type>, usize) =
-            (types.into_iter().cloned().collect(), self.errors.len());
-        self.sketch = Sketch::of_call(&callee, &given, args);
-        for (at, (argument, ty)) in made.iter_mut().enumerate() {
-            if self.fit(&callee, at, argument, ty, &args[at]).is_none() {
-                self.mend_arguments((&callee, &given), args, said, before);
-                return None;
-            }
+        let before = self.errors.len();
+        self.sketch = Sketch::of_call(&callee, &types, args);
+        for (at, given) in made.iter_mut().enumerate() {
+            self.fit(&callee, at, given, &args[at]);
         }
-        self.states(&callee, &made, args)?;
+        if self.errors.len() > before && self.mend_arguments((&callee, &types), args, said, before)
+        {
+            return None;
+        }
         for (name, path) in &callee.consts {
             if !self.dims.hides(name) {
                 self.dims.consts.insert(name.clone(), path.clone());
             }
         }
-        let types: Vec<Type> = made.iter().map(|(_, ty)| ty.clone()).collect();
+        let fitting = types_of(&made);
         let spans: Vec<Span> = args.iter().map(|a| a.span).collect();
-        let Some(dims) = self.solve_dims(&callee, &types, &spans, said, path) else {
-            self.mend_arguments((&callee, &given), args, said, before);
+        let dims = self.solve_dims(&callee, &fitting, &spans, said, path);
+        let (arguments, types) = all(made)?;
+        self.states(&callee, &arguments, args)?;
+        let Some(dims) = dims else {
+            self.mend_arguments((&callee, &fitting), args, said, before);
             return None;
         };
         let of = |s: &str| dims.get(s).cloned();
@@ -443,7 +393,6 @@ impl BodyCx<'_> {
             self.errors.push(too_long(path.span));
             return None;
         };
-        let arguments = made.into_iter().map(|(argument, _)| argument).collect();
         let made = match self.is_local(name) {
             true => Callee::Local {
                 name: callee.name.name.clone(),
@@ -464,19 +413,24 @@ impl BodyCx<'_> {
     fn callee(
         &mut self,
         name: &str,
-        args: &[&Type],
+        args: &[Option<Type>],
         texts: &[ast::Expr],
         path: &ast::Path,
     ) -> Option<Block> {
-        let given = |ty: &&Type| ty.tensor().map(|t| (t.dtype, t.axes.len()));
+        let given = |ty: &Type| ty.tensor().map(|t| (t.dtype, t.axes.len()));
+        let known: Option<Vec<&Type>> = args.iter().map(Option::as_ref).collect();
         if !self.is_local(name) {
             let instances = self.items.declared.others.block(name)?;
             let first = instances.first()?;
             let fits = |block: &&Block| {
-                let wanted = block.params.iter().map(|p| given(&&p.ty));
-                block.params.len() == args.len() && wanted.eq(args.iter().map(given))
+                let wanted = block.params.iter().map(|p| given(&p.ty));
+                let args = known.iter().flatten().map(|ty| given(ty));
+                block.params.len() == args.clone().count() && wanted.eq(args)
             };
             let found = instances.iter().find(fits);
+            if instances.len() > 1 && known.is_none() {
+                return None;
+            }
             if found.is_none() && instances.len() > 1 && first.params.len() == args.len() {
                 self.errors.push(no_ranks(name, path));
                 return None;
@@ -489,24 +443,26 @@ impl BodyCx<'_> {
         if !self.items.callable(name) {
             return None;
         }
-        let given: Vec<_> = args.iter().map(given).collect();
+        let given: Vec<_> = args.iter().map(|ty| given(ty.as_ref()?)).collect();
         let literal = |at: usize| matches!(texts[at].kind, ast::ExprKind::Lit(_));
-        let known: Vec<_> = given
+        let ranked: Vec<_> = given
             .iter()
             .enumerate()
             .map(|(at, given)| given.filter(|_| !literal(at)))
             .collect();
         // A wrong number of arguments is told for any instance.
-        let choices = match instance::fit(generic, &known) {
+        let choices = match instance::fit(generic, &ranked) {
             _ if given.len() != generic.params.len() => instance::declared(generic).swap_remove(0),
             Ok(choices) => choices,
+            Err(Misfit::Ranks | Misfit::Open(_)) if known.is_none() => return None,
             Err(Misfit::Ranks) => {
                 let params = generic
                     .params
                     .iter()
                     .map(|p| format!("{}: {}", p.name, p.ty));
                 let params = params.collect::<Vec<_>>().join(", ");
-                let given: Vec<String> = args.iter().map(|ty| format!("`{ty}`")).collect();
+                let given: Vec<String> =
+                    known.iter().flatten().map(|ty| format!("`{ty}`")).collect();
                 let help = format!(
                     "it takes `{params}`; the arguments are {}",
                     given.join(", ")
@@ -515,7 +471,7 @@ impl BodyCx<'_> {
                 return None;
             }
             Err(Misfit::Dtype(at, why)) => {
-                let (param, arg) = (&generic.params[at], &args[at]);
+                let (param, arg) = (&generic.params[at], args[at].as_ref()?);
                 let text = format!(
                     "`{}` of block `{name}` is `{}`, but this argument is `{arg}`",
                     param.name, param.ty

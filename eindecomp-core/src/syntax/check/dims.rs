@@ -134,11 +134,12 @@ impl DimScope {
         Some(())
     }
 
+    /// The dim or const; of what is neither, the dim that is meant.
     fn name(&mut self, path: &ast::Path, errors: &mut Vec<Diag>) -> Option<Dim> {
         if let Some(known) = self.known(path) {
             return Some(known);
         }
-        if is_const(path) {
+        if is_const(path) && !self.is_misspelt(path) {
             return Some(self.constant(path));
         }
         let name = path.to_string();
@@ -149,10 +150,11 @@ impl DimScope {
         };
         let mut diag = Diag::new(Code::UndefinedName, path.span, text);
         let candidates = || self.dims.iter().chain(self.defs.keys()).map(|d| &**d);
-        let upper = name.to_uppercase();
+        let (upper, mut known) = (name.to_uppercase(), None);
         if let Some(meant) = candidates().find(|d| **d == *upper) {
             let help = "did you mean {}? Dims are written in upper case";
             diag = diag.fix(Fix::replace(path.span, meant, help));
+            known = self.named(meant);
         } else if number {
             diag = diag.help(
                 "an extent is made of dims (`<dim N>`), literals and Rust consts; a number of a run \
@@ -160,6 +162,7 @@ impl DimScope {
             );
         } else if let Some(meant) = nearest(&name, candidates()) {
             diag = diag.fix(Fix::replace(path.span, meant, "did you mean {}?"));
+            known = self.named(meant);
         } else if self.tensors.contains(&*name) {
             diag = diag.help(format!(
                 "`{name}` is a tensor; an extent is made of dims: `<dim N>`"
@@ -180,7 +183,16 @@ impl DimScope {
             diag = diag.help(format!("sizes are declared as `<dim {upper}>`"));
         }
         errors.push(diag);
-        None
+        known
+    }
+
+    /// Is it like a dim, and not in capitals, as Rust's consts are?
+    fn is_misspelt(&self, path: &ast::Path) -> bool {
+        let small = |name: &&str| name.len() > 3 && name.contains(char::is_lowercase);
+        let name = path.as_ident().map(|ident| ident.as_str());
+        let dims = self.dims.iter().chain(self.defs.keys()).map(|dim| &**dim);
+        name.filter(small)
+            .is_some_and(|name| nearest(name, dims.filter(small)).is_some())
     }
 
     /// A declared or defined dim.
@@ -235,6 +247,12 @@ pub(super) fn unused(block: &ast::Block) -> Vec<Arc<str>> {
     dims.filter(|name| !mentioned(name)).collect()
 }
 
+/// Does the signature of a block mention a dim?
+pub(super) fn in_signature(block: &ast::Block, name: &str) -> bool {
+    let params = block.params.iter().map(|param| &param.ty);
+    params.chain(&block.ret.types).any(|ty| in_type(ty, name))
+}
+
 /// Does a type mention a dim?
 fn in_type(ty: &ast::Type, name: &str) -> bool {
     match &ty.kind {
@@ -250,7 +268,8 @@ fn in_type(ty: &ast::Type, name: &str) -> bool {
 fn in_dim(dim: &ast::Dim, name: &str) -> bool {
     match &dim.kind {
         DimKind::Name(path) => path.as_ident().is_some_and(|ident| ident.as_str() == name),
-        DimKind::Int(_) | DimKind::Rest(_) => false,
+        DimKind::Rest(ident) => ident.as_str() == name,
+        DimKind::Int(_) => false,
         DimKind::Neg(inner) | DimKind::Paren(inner) => in_dim(inner, name),
         DimKind::Binary(_, a, b) => in_dim(a, name) || in_dim(b, name),
     }

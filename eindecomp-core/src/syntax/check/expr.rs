@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::aggs::Definition;
 use super::body::BodyCx;
-use super::dims::{is_const, no_rest};
+use super::dims::{in_signature, is_const, no_rest};
 use super::dtype::{Flex, element_type, fix, flex, store};
 use super::extents::{Decl, Uses};
 use super::ranges::Accesses;
@@ -96,7 +96,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 Some(())
             }
             LeftIndex::Rest(name) => {
-                self.report(no_rest(name.span, &format!("..{name}")));
+                self.no_rest(name);
                 None
             }
             LeftIndex::Merged(parts, _) => {
@@ -108,6 +108,13 @@ impl<'c, 'a> StmtCx<'c, 'a> {
     pub(super) fn report(&mut self, diag: Diag) {
         if !self.cx.errors.contains(&diag) {
             self.cx.errors.push(diag);
+        }
+    }
+
+    /// Reports a `..` without its dim, unless the signature, where that is told, has one like it.
+    pub(super) fn no_rest(&mut self, name: &Ident) {
+        if !in_signature(self.cx.ast, &name.as_str().to_uppercase()) {
+            self.report(no_rest(name.span, &format!("..{name}")));
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::body::BodyCx;
 use super::dims::is_const;
 use super::prove::{Facts, as_nonneg};
+use super::ranges::is_small;
 use super::walk::path_to;
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
@@ -110,7 +111,7 @@ impl<'e> Guards<'e> {
                 match op {
                     BinaryOp::Add => Some(&a + &b),
                     BinaryOp::Sub => Some(&a - &b),
-                    BinaryOp::Mul => a.try_mul(&b),
+                    BinaryOp::Mul => a.try_mul(&b).filter(is_small),
                     BinaryOp::Div if b.as_const().is_some_and(|by| by > 0) => Some(a.floor_div(&b)),
                     _ => None,
                 }

@@ -24,36 +24,39 @@ struct Trial<'t> {
 
 impl<'a> BodyCx<'a> {
     /// Says of the first error since number `before` which argument is meant, or where, if then all
-    /// of them fit and the results are as `said`.
+    /// of them fit and the results are as `said`. Is there such a one?
     pub(super) fn mend_arguments(
         &mut self,
-        (callee, types): (&Block, &[Type]),
+        (callee, types): (&Block, &[Option<Type>]),
         args: &[ast::Expr],
         said: &[Type],
         before: usize,
-    ) {
-        let Some(stmt) = self.stmt else { return };
+    ) -> bool {
+        let types: Option<Vec<Type>> = types.iter().cloned().collect();
+        let (Some(stmt), Some(types)) = (self.stmt, types) else {
+            return false;
+        };
         let wanted = self.said_or_declared(stmt, said);
         let trial = Trial {
             callee,
             args,
             wanted: &wanted,
         };
-        if self.agree(trial, types) {
-            return;
+        if self.agree(trial, &types) {
+            return false;
         }
         let fix = self
-            .swapped_arguments(trial, types)
-            .or_else(|| self.other_argument(trial, types))
-            .or_else(|| self.of_another_call(trial, types, stmt))
-            .or_else(|| self.turned_argument(trial, types));
-        if let Some(fix) = fix {
-            self.errors.truncate(before + 1);
-            if let Some(error) = self.errors.get_mut(before) {
-                error.fixes = vec![fix];
-                error.help = None;
-            }
+            .swapped_arguments(trial, &types)
+            .or_else(|| self.other_argument(trial, &types))
+            .or_else(|| self.of_another_call(trial, &types, stmt))
+            .or_else(|| self.turned_argument(trial, &types));
+        let Some(fix) = fix else { return false };
+        self.errors.truncate(before + 1);
+        if let Some(error) = self.errors.get_mut(before) {
+            error.fixes = vec![fix];
+            error.help = None;
         }
+        true
     }
 
     /// A block of this program or of another one, if it has no instances.
@@ -144,10 +147,11 @@ impl<'a> BodyCx<'a> {
     /// One argument more, a tensor that nothing reads, or one less, where just one such call fits.
     pub(super) fn one_more_or_less(
         &mut self,
-        (callee, types): (&Block, &[Type]),
+        (callee, types): (&Block, &[Option<Type>]),
         args: &[ast::Expr],
         said: &[Type],
     ) -> Option<Fix> {
+        let types: Vec<Type> = types.iter().cloned().collect::<Option<_>>()?;
         let wanted = self.said_or_declared(self.stmt?, said);
         let trial = Trial {
             callee,

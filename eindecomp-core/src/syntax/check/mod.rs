@@ -10,7 +10,7 @@
 //! * `body`: the variables of a block; `declared`: their types as written; `stmts`: its statements; `loops`: those that repeat;
 //!   `pins`: of their plans; `stores`: those into state;
 //!   `recovered`: what reads the results of wrong ones; `results`: what it returns; `rounds`: what a round of a loop loses;
-//! * `calls`: blocks calling blocks; `arguments`: what they are called with;
+//! * `calls`: blocks calling blocks; `given`: what they are called with; `arguments`: whether that fits;
 //!   `misplaced`: arguments in another's place;
 //!   `hoisted`: what needs a statement of its own;
 //! * `expr`, `ops`, `functions`, `access`, `ranks`, `reduce`: expressions; `traps`: what a reduction hardly means; `dtype`: their element types;
@@ -41,6 +41,7 @@ mod expr;
 mod extents;
 mod fixes;
 mod functions;
+mod given;
 mod groups;
 mod guards;
 mod hoisted;
@@ -122,7 +123,7 @@ pub fn check_with(program: &Program, others: &Others) -> Checked {
     };
     declared.broken = scalars::check(program, &declared, &mut checked.errors);
     let declared = &declared;
-    types::items(program, declared, &mut checked);
+    let wrong = types::items(program, declared, &mut checked);
     let blocks: Vec<&ast::Block> = program
         .items
         .iter()
@@ -174,6 +175,12 @@ pub fn check_with(program: &Program, others: &Others) -> Checked {
             .iter()
             .position(|b| b.name == block.head.name)
         else {
+            if let (None, Some(known)) = (
+                &block.splits,
+                wrong.iter().find(|b| b.name == block.head.name),
+            ) {
+                checked.errors.extend(body::check(block, known, &items).1);
+            }
             continue;
         };
         let (mut done, errors, warnings) = body::check(block, &checked.blocks[at], &items);

@@ -213,6 +213,7 @@ impl Walk<'_, '_> {
         };
         self.outside.push(Outside {
             access,
+            axis,
             diag,
             fixes,
         });

@@ -58,6 +58,7 @@ impl Facts {
                 if let Some((n, d)) = as_remainder(a).filter(|_| b.as_const() == Some(0)) {
                     return self.divide(n, d);
                 }
+                self.leaves(a, b);
             }
             for (a, b) in [(&left, &right), (&right, &left)] {
                 if let Some(symbol) = a.as_symbol()
@@ -68,7 +69,51 @@ impl Facts {
                 }
             }
         }
-        self.nonneg.extend(as_nonneg(&left, cmp, &right));
+        for fact in as_nonneg(&left, cmp, &right) {
+            // The smallest remainder there is, or the largest.
+            if let Some((n, d)) = as_remainder(&-&fact) {
+                self.divide(n, d);
+                continue;
+            }
+            let least = -&constant(&fact);
+            let above = &fact + &least;
+            if as_remainder(&above).is_some_and(|(_, d)| d == &least + &Dim::from(1)) {
+                self.leaves(&above, &least);
+            }
+            let fact = self.tight(fact);
+            self.nonneg.push(fact);
+        }
+    }
+
+    /// Takes a number to be what a division leaves: without it there is no remainder.
+    fn leaves(&mut self, remainder: &Dim, number: &Dim) {
+        let Some(((n, d), number)) = as_remainder(remainder).zip(number.as_const()) else {
+            return;
+        };
+        if d.as_const().is_some_and(|d| 0 < number && number < d) {
+            self.divide(&n - &Dim::from(number), d);
+        }
+    }
+
+    /// `fact ≥ 0` as far as its constant may fall: what is a multiple of some number but for that, is so
+    /// far above 0 at least as the constant is above a multiple.
+    fn tight(&self, fact: Dim) -> Dim {
+        let over = |form: Dim| {
+            let own = constant(&form);
+            let others = &form - &own;
+            let common = others.terms().map(|(_, c)| c.abs()).fold(0, gcd);
+            let own = own.as_const().unwrap_or(0);
+            if common > 1 {
+                own.rem_euclid(common)
+            } else {
+                0
+            }
+        };
+        let forms = std::iter::once(fact.clone()).chain(self.in_parts(&fact));
+        match forms.map(over).max() {
+            Some(over) if over > 0 => &fact - &Dim::from(over),
+            _ => fact,
+        }
     }
 
     /// Do the facts exclude each other, as [`Facts::exclude`] says?
@@ -83,7 +128,7 @@ impl Facts {
 
     /// Takes `d ≥ 0` as given.
     pub(super) fn assume_nonneg(&mut self, d: &Dim) {
-        let d = self.normal(d);
+        let d = self.tight(self.normal(d));
         if d.as_const().is_none() && !self.nonneg.contains(&d) {
             self.nonneg.push(d);
         }
@@ -94,8 +139,8 @@ impl Facts {
         let implied = |d: &(Dim, Dim)| d.0 == whole && by.rem(&d.1).as_const() == Some(0);
         self.divides.retain(|d| !implied(d));
         self.divides.push((whole, by));
-        let nonneg = self.nonneg.iter().map(|d| self.normal(d)).collect();
-        self.nonneg = nonneg;
+        let nonneg = self.nonneg.iter().map(|d| self.tight(self.normal(d)));
+        self.nonneg = nonneg.collect();
     }
 
     fn define(&mut self, symbol: Arc<str>, value: Dim) {
@@ -160,12 +205,14 @@ impl Facts {
         a.as_const() == Some(0) || self.nonneg(a) && self.nonneg(&(&(b - a) - &Dim::from(1)))
     }
 
-    /// `a` with sizes as the multiples that they are, `E` as `2*(E / 2)` where 2 divides `E`: each
-    /// by itself, then all.
+    /// `a` with sizes as the multiples that they are, `E` as `2*(E / 2)` where 2 divides `E`, or with what
+    /// is left: each by itself, then all.
     fn in_parts(&self, a: &Dim) -> Vec<Dim> {
         let put = |a: &Dim, (whole, part): &(Dim, Dim)| {
-            let multiple = |atom: &Atom| match (atom, whole.as_symbol()) {
-                (Atom::Sym(s), Some(name)) if s == name => part * &whole.floor_div(part),
+            let left = constant(whole);
+            let name = whole - &left;
+            let multiple = |atom: &Atom| match (atom, name.as_symbol()) {
+                (Atom::Sym(s), Some(name)) if s == name => &(part * &whole.floor_div(part)) - &left,
                 _ => Dim::from(atom),
             };
             let made = a.try_map_atoms(&|atom| Some(multiple(atom)));
@@ -319,6 +366,12 @@ fn split(a: &Dim, b: &Dim) -> (Dim, Dim) {
         }
     }
     (quotient, rest)
+}
+
+/// The term without symbols.
+fn constant(d: &Dim) -> Dim {
+    let own = d.terms().find(|(monomial, _)| monomial.is_empty());
+    Dim::from(own.map_or(0, |(_, c)| c))
 }
 
 fn gcd(a: i64, b: i64) -> i64 {

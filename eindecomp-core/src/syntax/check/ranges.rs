@@ -14,8 +14,14 @@ use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
 
+/// An index, which is below 2³², times more than this may wrap.
+const LARGEST_FACTOR: i64 = 1 << 30;
+
+/// Quotients in quotients: of deeper ones nothing is proved.
+const DEEPEST: usize = 12;
+
 /// An integer expression over dims and indices (by name) as a polynomial. What is cast to less than i64 may wrap
-/// there: it is none.
+/// there, and so may multiples by large numbers: they are none.
 pub(super) fn poly(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
     match &e.kind {
         ExprKind::Index(id) => Some(Dim::sym(names[id.at()].clone())),
@@ -29,8 +35,9 @@ pub(super) fn poly(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
             match (*f, &args?[..]) {
                 (ScalarFn::ADD, [a, b]) => Some(a + b),
                 (ScalarFn::SUB, [a, b]) => Some(a - b),
-                (ScalarFn::MUL, [a, b]) => a.try_mul(b),
+                (ScalarFn::MUL, [a, b]) => a.try_mul(b).filter(is_small),
                 (ScalarFn::NEG, [a]) => Some(-a),
+                (ScalarFn::DIV | ScalarFn::REM, [a, b]) if a.depth() + b.depth() > DEEPEST => None,
                 (ScalarFn::DIV, [a, b]) => Some(a.floor_div(b)),
                 (ScalarFn::REM, [a, b]) => Some(a.rem(b)),
                 _ => None,
@@ -38,6 +45,12 @@ pub(super) fn poly(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
         }
         _ => None,
     }
+}
+
+/// Can no multiple in it wrap?
+pub(super) fn is_small(product: &Dim) -> bool {
+    let mut terms = product.terms();
+    terms.all(|(monomial, c)| monomial.is_empty() || c.abs() <= LARGEST_FACTOR)
 }
 
 /// Accesses as written, by place.
@@ -154,11 +167,13 @@ impl Walk<'_, '_> {
             }
             ExprKind::Cast(inner) => self.expr(inner, plain, guarded),
             // The right operand is evaluated only where the left does not decide.
-            ExprKind::Call(f @ (ScalarFn::AND | ScalarFn::OR), args) => {
-                let (mut inner, truth) = (guarded.clone(), *f == ScalarFn::AND);
-                for arg in args {
-                    self.expr(arg, plain, &inner);
-                    assume(&mut inner, arg, truth, &self.names);
+            ExprKind::Call(f @ (ScalarFn::AND | ScalarFn::OR), _) => {
+                let (mut inner, f) = (guarded.clone(), *f);
+                let mut operands = Vec::new();
+                chained(e, f, &mut operands);
+                for operand in operands {
+                    self.expr(operand, plain, &inner);
+                    assume(&mut inner, operand, f == ScalarFn::AND, &self.names);
                 }
             }
             ExprKind::Call(_, args) => {
@@ -419,6 +434,16 @@ impl Walk<'_, '_> {
             }
             _ => poly(e, &self.names).is_some_and(|p| facts.holds(&p, CmpOp::Lt, extent)),
         }
+    }
+}
+
+/// The operands of a chain of `&&` or of `||`, in order.
+fn chained<'e>(e: &'e mut Expr, f: ScalarFn, operands: &mut Vec<&'e mut Expr>) {
+    if !matches!(e.kind, ExprKind::Call(own, _) if own == f) {
+        return operands.push(e);
+    }
+    if let ExprKind::Call(_, args) = &mut e.kind {
+        args.iter_mut().for_each(|arg| chained(arg, f, operands));
     }
 }
 

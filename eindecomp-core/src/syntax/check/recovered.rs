@@ -162,10 +162,15 @@ impl Sketch {
 
     /// Of a call with arguments of these types: the callee's dims by axes that are one; `None` where a
     /// result is no tensor.
-    pub(super) fn of_call(callee: &Block, types: &[Type], args: &[ast::Expr]) -> Option<Sketch> {
+    pub(super) fn of_call(
+        callee: &Block,
+        types: &[Option<Type>],
+        args: &[ast::Expr],
+    ) -> Option<Sketch> {
         let mut readings = Vec::new();
         for ((param, ty), arg) in callee.params.iter().zip(types).zip(args) {
-            let (Some(wanted), Some(given)) = (param.ty.tensor(), ty.tensor()) else {
+            let given = ty.as_ref().and_then(Type::tensor);
+            let (Some(wanted), Some(given)) = (param.ty.tensor(), given) else {
                 continue;
             };
             for (axis, actual) in wanted.axes.iter().zip(&given.axes) {

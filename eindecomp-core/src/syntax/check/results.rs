@@ -18,6 +18,12 @@ impl BodyCx<'_> {
             self.unnamed(value, &declared);
         }
         let result = ast.result.as_ref()?;
+        if declared.len() != ast.ret.types.len() {
+            for name in &result.names {
+                self.lookup_or_report(name);
+            }
+            return None;
+        }
         if result.names.len() != declared.len() {
             let text = format!(
                 "{} declared, but {} returned",

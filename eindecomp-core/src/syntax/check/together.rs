@@ -26,6 +26,7 @@ pub(super) enum Kind {
 /// A read out of range: its error without changes, and those by kind.
 pub(super) struct Outside {
     pub(super) access: Arc<Access>,
+    pub(super) axis: usize,
     pub(super) diag: Diag,
     pub(super) fixes: Vec<(Kind, Fix)>,
 }
@@ -50,9 +51,15 @@ pub(super) fn together(mut found: Vec<Outside>) -> Vec<Diag> {
 }
 
 fn one(first: Outside, more: &[Outside]) -> Diag {
-    let mut others: Vec<String> = more.iter().map(|o| o.access.to_string()).collect();
+    // Of the same read, its other positions.
+    let here = first.access.to_string();
+    let others = more.iter().map(|o| match o.access.to_string() {
+        access if access == here => o.access.subs[o.axis].clone(),
+        access => access,
+    });
+    let mut others: Vec<String> = others.collect();
     others.dedup();
-    others.retain(|other| *other != first.access.to_string());
+    others.retain(|other| *other != first.access.subs[first.axis]);
     let mut diag = first.diag;
     if let Some(next) = others.first() {
         let rest = others.len() - 1;

@@ -107,8 +107,12 @@ pub(super) fn is_agg(name: &Ident) -> Diag {
     Diag::new(Code::ReservedName, name.span, text).help(help)
 }
 
-/// Structs and signatures of the program.
-pub(super) fn items(program: &ast::Program, declared: &Declared<'_>, out: &mut Checked) {
+/// Structs and signatures of the program. Of wrong signatures what is known of them is given.
+pub(super) fn items(
+    program: &ast::Program,
+    declared: &Declared<'_>,
+    out: &mut Checked,
+) -> Vec<Block> {
     out.structs.extend(declared.others.structs().cloned());
     let mut names = Once::default();
     for item in &program.items {
@@ -130,14 +134,18 @@ pub(super) fn items(program: &ast::Program, declared: &Declared<'_>, out: &mut C
             out.structs.push(s);
         }
     }
+    let mut wrong = Vec::new();
     for item in &program.items {
         if let Item::Block(block) = item
             && !is_generic(block)
-            && let Some(block) = signature(block, declared, &mut out.errors)
         {
-            out.blocks.push(block);
+            match signature(block, declared, &mut out.errors) {
+                Ok(block) => out.blocks.push(block),
+                Err(known) => wrong.extend(known.map(|known| *known)),
+            }
         }
     }
+    wrong
 }
 
 /// The structs of this program that its fields are made of, with where.
@@ -367,12 +375,15 @@ fn foreign_field(path: &ast::Path) -> Diag {
     Diag::new(Code::UnknownType, path.span, text).help(help)
 }
 
+/// The signature of a block; of a wrong one the parameters without an error, and the results if they have none.
 pub(super) fn signature(
     block: &ast::Block,
     declared: &Declared<'_>,
     errors: &mut Vec<Diag>,
-) -> Option<Block> {
-    let (dims, mut scope) = generic_dims(&block.head, &block.generics, errors)?;
+) -> Result<Block, Option<Box<Block>>> {
+    let Some((dims, mut scope)) = generic_dims(&block.head, &block.generics, errors) else {
+        return Err(None);
+    };
     scope.numbers = numbers(block);
     scope.tensors = tensors(block);
     scope.unused = unused(block);
@@ -421,8 +432,8 @@ pub(super) fn signature(
     });
     let (mut params, mut names) = (Vec::new(), Once::default());
     for param in &block.params {
-        names.add(&param.name, "parameter", errors);
-        let ty = resolve(&param.ty, &mut scope, declared, errors);
+        let new = names.add(&param.name, "parameter", errors);
+        let ty = resolve(&param.ty, &mut scope, declared, errors).filter(|_| new);
         if let Some((ty, role)) = ty.zip(role(param, block, &declared.structs, errors)) {
             let (name, file_name) = (param.name.clone(), file_name(&param.attrs, &ty, errors));
             let dim_spans = dim_spans(&param.ty);
@@ -460,11 +471,13 @@ pub(super) fn signature(
             None => {}
         }
     }
-    if params.len() < block.params.len() || results.len() < block.ret.types.len() {
-        return None;
+    let results_known = results.len() == block.ret.types.len();
+    let whole = params.len() == block.params.len() && results_known;
+    if !results_known {
+        results.clear();
     }
     clauses.extend(scope.implicit);
-    Some(Block {
+    let known = Block {
         name: block.head.name.clone(),
         dims,
         params,
@@ -476,7 +489,11 @@ pub(super) fn signature(
         foreign: Vec::new(),
         splits: None,
         body: None,
-    })
+    };
+    match whole {
+        true => Ok(known),
+        false => Err(Some(Box::new(known))),
+    }
 }
 
 /// Where the extents of a type stand, from the outside in.

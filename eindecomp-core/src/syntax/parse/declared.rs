@@ -20,6 +20,9 @@ impl Parser {
         if let Some(place) = rebound {
             self.mutable_param(place, &name);
         }
+        if self.is(",") || self.is_close(Delim::Paren) {
+            return self.untyped(attrs, name);
+        }
         if self.is_name_at(self.at) {
             let diag = self.unexpected_diag("`:`");
             self.diags
@@ -195,6 +198,26 @@ impl Parser {
 
     /// The error about the types in the head of a scalar function, at its `=`; its parameters
     /// begin at `open`.
+    /// `x` in `x, y: f32[N]`, which is reported and read as of the type of the next that has one.
+    fn untyped(&mut self, attrs: Vec<Attr>, name: Ident) -> Parse<Param> {
+        let diag = self.unexpected_diag("`:` and a type");
+        let (at, told) = (self.at, self.diags.len());
+        while self.is(",") && self.is_name_at(self.at + 1) {
+            self.at += 2;
+        }
+        let ty = self.eat(":").then(|| self.ty());
+        self.at = at;
+        self.diags.truncate(told);
+        let Some(Ok(ty)) = ty else {
+            return Err(Box::new(diag.help(format!(
+                "each has its type: `{name}: f32[…]`, or `{name}: f32` for a single number"
+            ))));
+        };
+        let fix = Fix::after(name.span, format!(": {ty}"), "each has its type: add {}");
+        self.diags.push(diag.fix(fix));
+        Ok(Param { attrs, name, ty })
+    }
+
     pub(super) fn typed_scalar(&self, open: usize, params: &[Param]) -> Diag {
         let span = self.buffer.span(open).join(self.span());
         let names: Vec<&str> = params.iter().map(|param| param.name.as_str()).collect();

@@ -442,6 +442,16 @@ impl Parser {
         let mut indices = Vec::new();
         loop {
             while !self.is_close(Delim::Bracket) && !self.is(";") && !self.is_word("where") {
+                if self.is("..") {
+                    let diag = self.unexpected_diag("an index to reduce");
+                    let help = "a reduction names each axis, `sum[i, j]`: `..l` stands on the left and in reads";
+                    return Err(Box::new(diag.help(help)));
+                }
+                if self.is("-") || matches!(self.peek(), Some(Tok::Literal(_))) {
+                    let diag = self.unexpected_diag("an index to reduce");
+                    let help = "an axis is reduced by the index that reads it: `sum[j] x[i, j]`";
+                    return Err(Box::new(diag.help(help)));
+                }
                 indices.push(self.index_decl()?);
                 if !self.eat(",") {
                     break;

@@ -1,11 +1,9 @@
-//! Statements, patterns and results.
+//! Statements and results.
 
 use super::attrs::AttrPlace;
 use super::whole::Left;
 use super::{Parse, Parser};
-use crate::syntax::ast::{
-    Expr, ExprKind, Ident, IndexDecl, LeftIndex, Path, Pattern, Place, ResultNames, Stmt, StmtKind,
-};
+use crate::syntax::ast::{Expr, ExprKind, Ident, Path, Place, ResultNames, Stmt, StmtKind};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::{Delim, Tok};
 
@@ -283,141 +281,6 @@ impl Parser {
         result || !matches!(self.start(), Start::Result)
     }
 
-    fn pattern(&mut self) -> Parse<Pattern> {
-        let start = self.span();
-        let names = if self.is_open(Delim::Paren) {
-            self.at += 1;
-            self.list1(Delim::Paren, "a name", |p| p.binding("a name"))?
-        } else {
-            self.bare_names()?
-        };
-        names.iter().for_each(|name| self.take(name));
-        if self.is_open(Delim::Paren) {
-            self.indices_in_parens(&names[0]);
-        }
-        let indices = if self.is_open(Delim::Bracket) {
-            self.at += 1;
-            let mut indices = self.list(Delim::Bracket, Self::left_index)?;
-            while self.is_open(Delim::Bracket) {
-                let between = self.buffer.span(self.at - 1).join(self.span());
-                self.at += 1;
-                indices.extend(self.list(Delim::Bracket, Self::left_index)?);
-                let shown: Vec<String> = indices.iter().map(LeftIndex::to_string).collect();
-                let name = &names[0];
-                self.joined_brackets(between, &format!("{name}[{}]", shown.join(", ")));
-            }
-            Some(indices)
-        } else {
-            None
-        };
-        Ok(Pattern {
-            names,
-            indices,
-            span: self.since(start),
-        })
-    }
-
-    /// A name, or several without parentheses or in brackets, which is reported.
-    fn bare_names(&mut self) -> Parse<Vec<Ident>> {
-        let start = self.span();
-        let text = "several names stand in parentheses";
-        if self.is_open(Delim::Bracket) {
-            self.at += 1;
-            let names = self.list1(Delim::Bracket, "a name", |p| p.binding("a name"))?;
-            let end = self.buffer.span(self.at - 1);
-            let help = format!("write `({})`", listed(&names));
-            let fix = Fix::replace(start, "(", &help).and(end, ")");
-            self.slip(start, text, fix);
-            return Ok(names);
-        }
-        let mut names = vec![self.binding("a name")?];
-        while self.is(",") && self.is_name_at(self.at + 1) {
-            self.at += 1;
-            names.push(self.binding("a name")?);
-        }
-        if names.len() > 1 {
-            let span = self.since(start);
-            let shown = format!("({})", listed(&names));
-            self.slip(span, text, Fix::wrap(span, "(", ")", &shown, "write {}"));
-        }
-        Ok(names)
-    }
-
-    fn left_index(&mut self) -> Parse<LeftIndex> {
-        if self.eat("..") {
-            return Ok(LeftIndex::Rest(self.rest_index()?));
-        }
-        if self.is_open(Delim::Bracket) {
-            self.merged_brackets();
-        }
-        if self.is_open(Delim::Paren) {
-            let start = self.span();
-            self.at += 1;
-            let mut parts =
-                self.nested(|p| p.list1(Delim::Paren, "an index", |p| p.left_index()))?;
-            return Ok(match parts.pop() {
-                Some(only) if parts.is_empty() => only,
-                last => {
-                    parts.extend(last);
-                    LeftIndex::Merged(parts, self.since(start))
-                }
-            });
-        }
-        if let Some(Tok::Literal(text)) = self.peek() {
-            let help = match &**text {
-                "1" => {
-                    "leave an axis of 1 out: a value without the index is the same for all of it"
-                }
-                _ => "a `let` defines a whole tensor: name each axis",
-            };
-            return Err(Box::new(self.unexpected_diag("an index").help(help)));
-        }
-        let index = self.index_decl()?;
-        if matches!(self.peek(), Some(Tok::Punct("+" | "-" | "*" | "/" | "%"))) {
-            let diag = self.unexpected_diag("`,` or `]`");
-            let help = "a `let` defines all elements: an axis has one index, a merged one `(h, e)`; what is \
-                        stored into a state stands without `let`";
-            return Err(Box::new(diag.help(help)));
-        }
-        Ok(LeftIndex::Index(index))
-    }
-
-    /// The index behind a `..`, which is taken; its place is that of both.
-    pub(super) fn rest_index(&mut self) -> Parse<Ident> {
-        let dots = self.buffer.span(self.at - 1);
-        self.third_dot();
-        if !self.is_name_at(self.at) {
-            let diag = self.unexpected_diag("an index after `..`");
-            let help = "any number of axes has a name, `..l`, over a `dim ..L`";
-            return Err(Box::new(diag.help(help)));
-        }
-        let index = self.ident("an index after `..`")?;
-        Ok(Ident {
-            span: dots.join(index.span),
-            ..index
-        })
-    }
-
-    /// `i` or `i in N`
-    pub(super) fn index_decl(&mut self) -> Parse<IndexDecl> {
-        let name = self.ident("an index")?;
-        if self.is("=") || self.is(":") {
-            let fix = Fix::replace(self.span(), " in", "write {}");
-            self.slip(self.span(), "the range of an index stands behind `in`", fix);
-            self.at += 1;
-        } else if !self.eat_word("in") {
-            return Ok(IndexDecl { name, extent: None });
-        }
-        let extent = self.dim()?;
-        if self.is("..") {
-            return self.range(&name, extent);
-        }
-        Ok(IndexDecl {
-            name,
-            extent: Some(extent),
-        })
-    }
-
     fn store(&mut self) -> Parse<StmtKind> {
         let start = self.span();
         let name = self.ident("a state")?;
@@ -579,10 +442,4 @@ fn as_name(expr: &Expr) -> Option<Ident> {
         ExprKind::Name(place) => place.as_ident().cloned(),
         _ => None,
     }
-}
-
-/// Names as they are listed.
-fn listed(names: &[Ident]) -> String {
-    let names: Vec<&str> = names.iter().map(Ident::as_str).collect();
-    names.join(", ")
 }

@@ -226,10 +226,32 @@ impl Parser {
         })
     }
 
+    /// `[f32; N, D]` behind its dtype, which is reported and read as `f32[N, D]`.
+    fn axes_behind(&mut self, element: &Type) -> Parse<Option<TypeKind>> {
+        let TypeKind::Tensor { dtype, axes: None } = &element.kind else {
+            return Ok(None);
+        };
+        let Some(open) = self.at.checked_sub(2) else {
+            return Ok(None);
+        };
+        let mut inside = self.at..self.buffer.partner(open);
+        if !self.is(";") || !inside.any(|at| self.is_at(at, ",")) {
+            return Ok(None);
+        }
+        let start = self.buffer.span(open);
+        self.at += 1;
+        let axes = self.list(Delim::Bracket, Self::dim)?;
+        let text = "the axes of a tensor stand behind its dtype";
+        Ok(Some(self.as_tensor(start, text, dtype.clone(), axes)))
+    }
+
     fn type_kind(&mut self) -> Parse<TypeKind> {
         if self.is_open(Delim::Bracket) {
             self.at += 1;
             let element = self.ty()?;
+            if let Some(axes) = self.axes_behind(&element)? {
+                return Ok(axes);
+            }
             if self.is(",") {
                 let fix = Fix::replace(self.span(), ";", "write {}");
                 self.slip(self.span(), "an array's length stands behind a `;`", fix);

@@ -118,7 +118,14 @@ impl Items<'_> {
         }
         let expanded = expand(block, choices);
         let (mut errors, mut warnings) = (Vec::new(), Vec::new());
-        let mut made = signature(&expanded, self.declared, &mut errors);
+        let mut made = match signature(&expanded, self.declared, &mut errors) {
+            Ok(block) => Some(block),
+            Err(known) => {
+                let more = known.map(|known| body::check(&expanded, &known, self).1);
+                errors.extend(more.into_iter().flatten());
+                None
+            }
+        };
         if let Some(block) = &mut made {
             let depth = self.instances.depth.get();
             if depth < MAX_DEPTH {

@@ -151,6 +151,13 @@ fn atom_facts(d: &Dim) -> Vec<Dim> {
             Atom::Rem(a, b) => {
                 let r = a.rem(b);
                 facts.push(&(&**b - &r) - &one);
+                let multiple = &**a - &r;
+                let quotient = &**b * &a.floor_div(b);
+                facts.push(&multiple - &quotient);
+                facts.push(&quotient - &multiple);
+                if is_sum(a) {
+                    facts.push(multiple);
+                }
                 facts.push(r);
             }
         }
