@@ -15,8 +15,11 @@ pub struct AggRow {
     pub float: fn(f64, f64) -> f64,
     /// Combines two integers (bools as 0 and 1).
     pub int: fn(i64, i64) -> i64,
-    /// C and CUDA expression on floats in `$0` and `$1`.
+    /// C and CUDA expression on floats, as in [`super::scalar::ScalarRow`]; empty where it takes more than two
+    /// values to say (`logsumexp`, selections).
     pub c: &'static str,
+    /// The same on integers and bools.
+    pub c_int: &'static str,
     /// Associative and commutative on single values, so that it may be split over devices.
     pub splits: bool,
     /// Takes and gives bools.
@@ -33,7 +36,7 @@ pub struct AggRow {
 pub struct Agg(u8);
 
 macro_rules! aggs {
-    ($($id:ident $name:literal $fi:expr, $ii:expr; $float:expr, $int:expr; $c:literal $splits:literal $boolean:literal $selects:literal $derived:literal;)*) => {
+    ($($id:ident $name:literal $fi:expr, $ii:expr; $float:expr, $int:expr; $c:literal $c_int:literal $splits:literal $boolean:literal $selects:literal $derived:literal;)*) => {
         #[derive(Clone, Copy)]
         #[allow(clippy::upper_case_acronyms)]
         enum Row { $($id),* }
@@ -41,23 +44,23 @@ macro_rules! aggs {
         /// Every aggregation.
         pub static AGGS: &[AggRow] = &[$(AggRow {
             name: $name, float_identity: $fi, int_identity: $ii, float: $float, int: $int,
-            c: $c, splits: $splits, boolean: $boolean, selects: $selects, derived: $derived,
+            c: $c, c_int: $c_int, splits: $splits, boolean: $boolean, selects: $selects, derived: $derived,
         }),*];
     };
 }
 
-// name, identities; combine; C expression, splits, boolean, selects, derived
+// name, identities; combine; C expressions, splits, boolean, selects, derived
 aggs! {
-    SUM "sum" 0.0, Some(0); |a, b| a + b, |a, b| a.wrapping_add(b); "($0 + $1)" true false false false;
-    PROD "prod" 1.0, Some(1); |a, b| a * b, |a, b| a.wrapping_mul(b); "($0 * $1)" true false false false;
-    MAX "max" f64::NEG_INFINITY, Some(i64::MIN); nan_max, |a, b| a.max(b); "($0 != $0 ? $0 : $1 != $1 ? $1 : fmaxF($0, $1))" true false false false;
-    MIN "min" f64::INFINITY, Some(i64::MAX); nan_min, |a, b| a.min(b); "($0 != $0 ? $0 : $1 != $1 ? $1 : fminF($0, $1))" true false false false;
-    LOGSUMEXP "logsumexp" f64::NEG_INFINITY, None; log_add_exp, |a, _| a; "logaddexpF($0, $1)" true false false false;
-    ANY "any" 0.0, Some(0); |a, _| a, |a, b| (a != 0 || b != 0) as i64; "($0 || $1)" true true false false;
-    ALL "all" 1.0, Some(1); |a, _| a, |a, b| (a != 0 && b != 0) as i64; "($0 && $1)" true true false false;
-    ARGMAX "argmax" f64::NEG_INFINITY, Some(i64::MIN); nan_max, |a, b| a.max(b); "" false false true false;
-    ARGMIN "argmin" f64::INFINITY, Some(i64::MAX); nan_min, |a, b| a.min(b); "" false false true false;
-    MEAN "mean" 0.0, None; |a, b| a + b, |a, _| a; "" true false false true;
+    SUM "sum" 0.0, Some(0); |a, b| a + b, |a, b| a.wrapping_add(b); "($0 + $1)" "((i64)((u64)$0 + (u64)$1))" true false false false;
+    PROD "prod" 1.0, Some(1); |a, b| a * b, |a, b| a.wrapping_mul(b); "($0 * $1)" "((i64)((u64)$0 * (u64)$1))" true false false false;
+    MAX "max" f64::NEG_INFINITY, Some(i64::MIN); nan_max, |a, b| a.max(b); "($0 != $0 || $0 > $1 ? $0 : $1)" "($0 > $1 ? $0 : $1)" true false false false;
+    MIN "min" f64::INFINITY, Some(i64::MAX); nan_min, |a, b| a.min(b); "($0 != $0 || $0 < $1 ? $0 : $1)" "($0 < $1 ? $0 : $1)" true false false false;
+    LOGSUMEXP "logsumexp" f64::NEG_INFINITY, None; log_add_exp, |a, _| a; "" "" true false false false;
+    ANY "any" 0.0, Some(0); |a, _| a, |a, b| (a != 0 || b != 0) as i64; "($0 || $1)" "($0 || $1)" true true false false;
+    ALL "all" 1.0, Some(1); |a, _| a, |a, b| (a != 0 && b != 0) as i64; "($0 && $1)" "($0 && $1)" true true false false;
+    ARGMAX "argmax" f64::NEG_INFINITY, Some(i64::MIN); nan_max, |a, b| a.max(b); "" "" false false true false;
+    ARGMIN "argmin" f64::INFINITY, Some(i64::MAX); nan_min, |a, b| a.min(b); "" "" false false true false;
+    MEAN "mean" 0.0, None; |a, b| a + b, |a, _| a; "" "" true false false true;
 }
 
 /// log(eᵃ + eᵇ) without overflow; −inf is its identity, and two of them stay −inf.

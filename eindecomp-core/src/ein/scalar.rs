@@ -32,9 +32,11 @@ pub struct ScalarRow {
     pub float: Option<fn(&[f64]) -> f64>,
     /// Value on integers (and bools as 0 and 1), if defined there; wraps on overflow.
     pub int: Option<fn(&[i64]) -> i64>,
-    /// C and CUDA expression on floats; `$0`, `$1`, … are the arguments, `F` the suffix of
-    /// the math function (`f` for float).
+    /// C and CUDA expression on floats; `$0`, `$1`, … are names of the arguments, `F` the suffix of
+    /// math functions and literals (`f` for float).
     pub c: &'static str,
+    /// The same on integers (`i64`, `u64` are the 64-bit types) and bools; empty where `int` is `None`.
+    pub c_int: &'static str,
     /// Derivatives, one per argument, as `ein!` expressions in `x`, `y`, `z` and `r` (the result).
     pub derivative: &'static [&'static str],
 }
@@ -45,7 +47,7 @@ pub struct ScalarFn(u8);
 
 macro_rules! scalars {
     ($($id:ident $name:literal $symbol:expr, $arity:literal $rule:ident
-        float $float:expr, int $int:expr, $c:literal [$($d:literal),*];)*) => {
+        float $float:expr, int $int:expr, $c:literal $c_int:literal [$($d:literal),*];)*) => {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         #[derive(Clone, Copy)]
         enum Row { $($id),* }
@@ -55,54 +57,54 @@ macro_rules! scalars {
         /// Every scalar function.
         pub static SCALARS: &[ScalarRow] = &[$(ScalarRow {
             name: $name, symbol: $symbol, arity: $arity, rule: DTypeRule::$rule,
-            float: $float, int: $int, c: $c, derivative: &[$($d),*],
+            float: $float, int: $int, c: $c, c_int: $c_int, derivative: &[$($d),*],
         }),*];
     };
 }
 
 scalars! {
-    ADD "add" Some("+"), 2 Same float Some(|a| a[0] + a[1]), int Some(|a| a[0].wrapping_add(a[1])), "($0 + $1)" ["1", "1"];
-    SUB "sub" Some("-"), 2 Same float Some(|a| a[0] - a[1]), int Some(|a| a[0].wrapping_sub(a[1])), "($0 - $1)" ["1", "-1"];
-    MUL "mul" Some("*"), 2 Same float Some(|a| a[0] * a[1]), int Some(|a| a[0].wrapping_mul(a[1])), "($0 * $1)" ["y", "x"];
-    DIV "div" Some("/"), 2 Same float Some(|a| a[0] / a[1]), int Some(|a| floor_div(a[0], a[1])), "($0 / $1)" ["1 / y", "-r / y"];
-    REM "rem" Some("%"), 2 Same float Some(|a| a[0] - (a[0] / a[1]).floor() * a[1]), int Some(|a| floor_rem(a[0], a[1])), "($0 - floorF($0 / $1) * $1)" ["1", "-floor(x / y)"];
-    NEG "neg" Some("-"), 1 Same float Some(|a| -a[0]), int Some(|a| a[0].wrapping_neg()), "(-$0)" ["-1"];
-    EQ "eq" Some("=="), 2 Compare float Some(|a| (a[0] == a[1]) as u8 as f64), int Some(|a| (a[0] == a[1]) as i64), "($0 == $1)" [];
-    NE "ne" Some("!="), 2 Compare float Some(|a| (a[0] != a[1]) as u8 as f64), int Some(|a| (a[0] != a[1]) as i64), "($0 != $1)" [];
-    LT "lt" Some("<"), 2 Compare float Some(|a| (a[0] < a[1]) as u8 as f64), int Some(|a| (a[0] < a[1]) as i64), "($0 < $1)" [];
-    LE "le" Some("<="), 2 Compare float Some(|a| (a[0] <= a[1]) as u8 as f64), int Some(|a| (a[0] <= a[1]) as i64), "($0 <= $1)" [];
-    GT "gt" Some(">"), 2 Compare float Some(|a| (a[0] > a[1]) as u8 as f64), int Some(|a| (a[0] > a[1]) as i64), "($0 > $1)" [];
-    GE "ge" Some(">="), 2 Compare float Some(|a| (a[0] >= a[1]) as u8 as f64), int Some(|a| (a[0] >= a[1]) as i64), "($0 >= $1)" [];
-    AND "and" Some("&&"), 2 Logic float None, int Some(|a| (a[0] != 0 && a[1] != 0) as i64), "($0 && $1)" [];
-    OR "or" Some("||"), 2 Logic float None, int Some(|a| (a[0] != 0 || a[1] != 0) as i64), "($0 || $1)" [];
-    NOT "not" Some("!"), 1 Logic float None, int Some(|a| (a[0] == 0) as i64), "(!$0)" [];
-    EXP "exp" None, 1 Float float Some(|a| a[0].exp()), int None, "expF($0)" ["r"];
-    LOG "log" None, 1 Float float Some(|a| a[0].ln()), int None, "logF($0)" ["1 / x"];
-    LOG1P "log1p" None, 1 Float float Some(|a| a[0].ln_1p()), int None, "log1pF($0)" ["1 / (1 + x)"];
-    SQRT "sqrt" None, 1 Float float Some(|a| a[0].sqrt()), int None, "sqrtF($0)" ["0.5 / r"];
-    RSQRT "rsqrt" None, 1 Float float Some(|a| 1.0 / a[0].sqrt()), int None, "(1 / sqrtF($0))" ["-0.5 * r / x"];
-    RECIP "recip" None, 1 Float float Some(|a| 1.0 / a[0]), int None, "(1 / $0)" ["-r * r"];
-    ABS "abs" None, 1 Same float Some(|a| a[0].abs()), int Some(|a| a[0].wrapping_abs()), "fabsF($0)" ["sign(x)"];
-    SQ "sq" None, 1 Same float Some(|a| a[0] * a[0]), int Some(|a| a[0].wrapping_mul(a[0])), "($0 * $0)" ["2 * x"];
-    POW "pow" None, 2 Float float Some(|a| a[0].powf(a[1])), int None, "powF($0, $1)" ["y * pow(x, y - 1)", "r * log(x)"];
-    SIN "sin" None, 1 Float float Some(|a| a[0].sin()), int None, "sinF($0)" ["cos(x)"];
-    COS "cos" None, 1 Float float Some(|a| a[0].cos()), int None, "cosF($0)" ["-sin(x)"];
-    TANH "tanh" None, 1 Float float Some(|a| a[0].tanh()), int None, "tanhF($0)" ["1 - r * r"];
-    ERF "erf" None, 1 Float float Some(|a| libm::erf(a[0])), int None, "erfF($0)" ["1.1283791670955126 * exp(-x * x)"];
-    SIGMOID "sigmoid" None, 1 Float float Some(|a| sigmoid(a[0])), int None, "(1 / (1 + expF(-$0)))" ["r * (1 - r)"];
-    SOFTPLUS "softplus" None, 1 Float float Some(|a| nan_max(a[0], 0.0) + (-a[0].abs()).exp().ln_1p()), int None, "($0 != $0 ? $0 : fmaxF($0, 0) + log1pF(expF(-fabsF($0))))" ["sigmoid(x)"];
-    SILU "silu" None, 1 Float float Some(|a| a[0] * sigmoid(a[0])), int None, "($0 / (1 + expF(-$0)))" ["sigmoid(x) * (1 + x - r)"];
-    GELU "gelu" None, 1 Float float Some(|a| 0.5 * a[0] * (1.0 + libm::erf(a[0] * std::f64::consts::FRAC_1_SQRT_2))), int None, "(0.5F * $0 * (1 + erfF($0 * 0.70710678118654752F)))" ["0.5 * (1 + erf(x * 0.7071067811865476)) + x * 0.3989422804014327 * exp(-0.5 * x * x)"];
-    GELU_TANH "gelu_tanh" None, 1 Float float Some(|a| 0.5 * a[0] * (1.0 + (GELU_K * (a[0] + 0.044715 * a[0] * a[0] * a[0])).tanh())), int None, "(0.5F * $0 * (1 + tanhF(0.7978845608028654F * ($0 + 0.044715F * $0 * $0 * $0))))" ["0.5 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))) + 0.5 * x * (1 - sq(tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))) * 0.7978845608028654 * (1 + 0.134145 * x * x)"];
-    RELU "relu" None, 1 Same float Some(|a| nan_max(a[0], 0.0)), int Some(|a| a[0].max(0)), "($0 != $0 ? $0 : fmaxF($0, 0))" ["if x > 0.0 { 1.0 } else { 0.0 }"];
-    MAX "max" None, 2 Same float Some(|a| nan_max(a[0], a[1])), int Some(|a| a[0].max(a[1])), "($0 != $0 ? $0 : $1 != $1 ? $1 : fmaxF($0, $1))" ["if x >= y { 1.0 } else { 0.0 }", "if x >= y { 0.0 } else { 1.0 }"];
-    MIN "min" None, 2 Same float Some(|a| nan_min(a[0], a[1])), int Some(|a| a[0].min(a[1])), "($0 != $0 ? $0 : $1 != $1 ? $1 : fminF($0, $1))" ["if x <= y { 1.0 } else { 0.0 }", "if x <= y { 0.0 } else { 1.0 }"];
-    FLOOR "floor" None, 1 Float float Some(|a| a[0].floor()), int None, "floorF($0)" ["0"];
-    CEIL "ceil" None, 1 Float float Some(|a| a[0].ceil()), int None, "ceilF($0)" ["0"];
-    ROUND "round" None, 1 Float float Some(|a| a[0].round_ties_even()), int None, "rintF($0)" ["0"];
-    SIGN "sign" None, 1 Same float Some(|a| if a[0].is_nan() { a[0] } else { (a[0] > 0.0) as u8 as f64 - (a[0] < 0.0) as u8 as f64 }), int Some(|a| a[0].signum()), "($0 != $0 ? $0 : ($0 > 0) - ($0 < 0))" ["0"];
-    CLAMP "clamp" None, 3 Same float Some(|a| nan_min(nan_max(a[0], a[1]), a[2])), int Some(|a| a[0].max(a[1]).min(a[2])), "($0 != $0 ? $0 : fminF(fmaxF($0, $1), $2))" ["if x >= y && x <= z { 1.0 } else { 0.0 }", "if x < y { 1.0 } else { 0.0 }", "if x > z { 1.0 } else { 0.0 }"];
-    IS_NAN "is_nan" None, 1 FloatToBool float Some(|a| a[0].is_nan() as u8 as f64), int None, "($0 != $0)" [];
+    ADD "add" Some("+"), 2 Same float Some(|a| a[0] + a[1]), int Some(|a| a[0].wrapping_add(a[1])), "($0 + $1)" "((i64)((u64)$0 + (u64)$1))" ["1", "1"];
+    SUB "sub" Some("-"), 2 Same float Some(|a| a[0] - a[1]), int Some(|a| a[0].wrapping_sub(a[1])), "($0 - $1)" "((i64)((u64)$0 - (u64)$1))" ["1", "-1"];
+    MUL "mul" Some("*"), 2 Same float Some(|a| a[0] * a[1]), int Some(|a| a[0].wrapping_mul(a[1])), "($0 * $1)" "((i64)((u64)$0 * (u64)$1))" ["y", "x"];
+    DIV "div" Some("/"), 2 Same float Some(|a| a[0] / a[1]), int Some(|a| floor_div(a[0], a[1])), "($0 / $1)" "floor_div($0, $1)" ["1 / y", "-r / y"];
+    REM "rem" Some("%"), 2 Same float Some(|a| a[0] - (a[0] / a[1]).floor() * a[1]), int Some(|a| floor_rem(a[0], a[1])), "($0 - floorF($0 / $1) * $1)" "floor_rem($0, $1)" ["1", "-floor(x / y)"];
+    NEG "neg" Some("-"), 1 Same float Some(|a| -a[0]), int Some(|a| a[0].wrapping_neg()), "(-$0)" "((i64)(0 - (u64)$0))" ["-1"];
+    EQ "eq" Some("=="), 2 Compare float Some(|a| (a[0] == a[1]) as u8 as f64), int Some(|a| (a[0] == a[1]) as i64), "($0 == $1)" "($0 == $1)" [];
+    NE "ne" Some("!="), 2 Compare float Some(|a| (a[0] != a[1]) as u8 as f64), int Some(|a| (a[0] != a[1]) as i64), "($0 != $1)" "($0 != $1)" [];
+    LT "lt" Some("<"), 2 Compare float Some(|a| (a[0] < a[1]) as u8 as f64), int Some(|a| (a[0] < a[1]) as i64), "($0 < $1)" "($0 < $1)" [];
+    LE "le" Some("<="), 2 Compare float Some(|a| (a[0] <= a[1]) as u8 as f64), int Some(|a| (a[0] <= a[1]) as i64), "($0 <= $1)" "($0 <= $1)" [];
+    GT "gt" Some(">"), 2 Compare float Some(|a| (a[0] > a[1]) as u8 as f64), int Some(|a| (a[0] > a[1]) as i64), "($0 > $1)" "($0 > $1)" [];
+    GE "ge" Some(">="), 2 Compare float Some(|a| (a[0] >= a[1]) as u8 as f64), int Some(|a| (a[0] >= a[1]) as i64), "($0 >= $1)" "($0 >= $1)" [];
+    AND "and" Some("&&"), 2 Logic float None, int Some(|a| (a[0] != 0 && a[1] != 0) as i64), "($0 && $1)" "($0 && $1)" [];
+    OR "or" Some("||"), 2 Logic float None, int Some(|a| (a[0] != 0 || a[1] != 0) as i64), "($0 || $1)" "($0 || $1)" [];
+    NOT "not" Some("!"), 1 Logic float None, int Some(|a| (a[0] == 0) as i64), "(!$0)" "(!$0)" [];
+    EXP "exp" None, 1 Float float Some(|a| a[0].exp()), int None, "expF($0)" "" ["r"];
+    LOG "log" None, 1 Float float Some(|a| a[0].ln()), int None, "logF($0)" "" ["1 / x"];
+    LOG1P "log1p" None, 1 Float float Some(|a| a[0].ln_1p()), int None, "log1pF($0)" "" ["1 / (1 + x)"];
+    SQRT "sqrt" None, 1 Float float Some(|a| a[0].sqrt()), int None, "sqrtF($0)" "" ["0.5 / r"];
+    RSQRT "rsqrt" None, 1 Float float Some(|a| 1.0 / a[0].sqrt()), int None, "(1 / sqrtF($0))" "" ["-0.5 * r / x"];
+    RECIP "recip" None, 1 Float float Some(|a| 1.0 / a[0]), int None, "(1 / $0)" "" ["-r * r"];
+    ABS "abs" None, 1 Same float Some(|a| a[0].abs()), int Some(|a| a[0].wrapping_abs()), "fabsF($0)" "($0 < 0 ? (i64)(0 - (u64)$0) : $0)" ["sign(x)"];
+    SQ "sq" None, 1 Same float Some(|a| a[0] * a[0]), int Some(|a| a[0].wrapping_mul(a[0])), "($0 * $0)" "((i64)((u64)$0 * (u64)$0))" ["2 * x"];
+    POW "pow" None, 2 Float float Some(|a| a[0].powf(a[1])), int None, "powF($0, $1)" "" ["y * pow(x, y - 1)", "r * log(x)"];
+    SIN "sin" None, 1 Float float Some(|a| a[0].sin()), int None, "sinF($0)" "" ["cos(x)"];
+    COS "cos" None, 1 Float float Some(|a| a[0].cos()), int None, "cosF($0)" "" ["-sin(x)"];
+    TANH "tanh" None, 1 Float float Some(|a| a[0].tanh()), int None, "tanhF($0)" "" ["1 - r * r"];
+    ERF "erf" None, 1 Float float Some(|a| libm::erf(a[0])), int None, "erfF($0)" "" ["1.1283791670955126 * exp(-x * x)"];
+    SIGMOID "sigmoid" None, 1 Float float Some(|a| sigmoid(a[0])), int None, "(1 / (1 + expF(-$0)))" "" ["r * (1 - r)"];
+    SOFTPLUS "softplus" None, 1 Float float Some(|a| nan_max(a[0], 0.0) + (-a[0].abs()).exp().ln_1p()), int None, "($0 != $0 ? $0 : ($0 > 0 ? $0 : 0) + log1pF(expF(-fabsF($0))))" "" ["sigmoid(x)"];
+    SILU "silu" None, 1 Float float Some(|a| a[0] * sigmoid(a[0])), int None, "($0 / (1 + expF(-$0)))" "" ["sigmoid(x) * (1 + x - r)"];
+    GELU "gelu" None, 1 Float float Some(|a| 0.5 * a[0] * (1.0 + libm::erf(a[0] * std::f64::consts::FRAC_1_SQRT_2))), int None, "(0.5F * $0 * (1 + erfF($0 * 0.70710678118654752F)))" "" ["0.5 * (1 + erf(x * 0.7071067811865476)) + x * 0.3989422804014327 * exp(-0.5 * x * x)"];
+    GELU_TANH "gelu_tanh" None, 1 Float float Some(|a| 0.5 * a[0] * (1.0 + (GELU_K * (a[0] + 0.044715 * a[0] * a[0] * a[0])).tanh())), int None, "(0.5F * $0 * (1 + tanhF(0.7978845608028654F * ($0 + 0.044715F * $0 * $0 * $0))))" "" ["0.5 * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x))) + 0.5 * x * (1 - sq(tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))) * 0.7978845608028654 * (1 + 0.134145 * x * x)"];
+    RELU "relu" None, 1 Same float Some(|a| nan_max(a[0], 0.0)), int Some(|a| a[0].max(0)), "($0 != $0 || $0 > 0 ? $0 : 0)" "($0 > 0 ? $0 : 0)" ["if x > 0.0 { 1.0 } else { 0.0 }"];
+    MAX "max" None, 2 Same float Some(|a| nan_max(a[0], a[1])), int Some(|a| a[0].max(a[1])), "($0 != $0 || $0 > $1 ? $0 : $1)" "($0 > $1 ? $0 : $1)" ["if x >= y { 1.0 } else { 0.0 }", "if x >= y { 0.0 } else { 1.0 }"];
+    MIN "min" None, 2 Same float Some(|a| nan_min(a[0], a[1])), int Some(|a| a[0].min(a[1])), "($0 != $0 || $0 < $1 ? $0 : $1)" "($0 < $1 ? $0 : $1)" ["if x <= y { 1.0 } else { 0.0 }", "if x <= y { 0.0 } else { 1.0 }"];
+    FLOOR "floor" None, 1 Float float Some(|a| a[0].floor()), int None, "floorF($0)" "" ["0"];
+    CEIL "ceil" None, 1 Float float Some(|a| a[0].ceil()), int None, "ceilF($0)" "" ["0"];
+    ROUND "round" None, 1 Float float Some(|a| a[0].round_ties_even()), int None, "rintF($0)" "" ["0"];
+    SIGN "sign" None, 1 Same float Some(|a| if a[0].is_nan() { a[0] } else { (a[0] > 0.0) as u8 as f64 - (a[0] < 0.0) as u8 as f64 }), int Some(|a| a[0].signum()), "($0 != $0 ? $0 : ($0 > 0) - ($0 < 0))" "((i64)($0 > 0) - (i64)($0 < 0))" ["0"];
+    CLAMP "clamp" None, 3 Same float Some(|a| nan_min(nan_max(a[0], a[1]), a[2])), int Some(|a| a[0].max(a[1]).min(a[2])), "($0 != $0 || $0 > $1 ? ($0 != $0 || $0 < $2 ? $0 : $2) : ($1 != $1 || $1 < $2 ? $1 : $2))" "(($0 > $1 ? $0 : $1) < $2 ? ($0 > $1 ? $0 : $1) : $2)" ["if x >= y && x <= z { 1.0 } else { 0.0 }", "if x < y { 1.0 } else { 0.0 }", "if x > z { 1.0 } else { 0.0 }"];
+    IS_NAN "is_nan" None, 1 FloatToBool float Some(|a| a[0].is_nan() as u8 as f64), int None, "($0 != $0)" "" [];
 }
 
 const GELU_K: f64 = 0.797_884_560_802_865_4;

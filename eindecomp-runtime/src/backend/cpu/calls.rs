@@ -8,7 +8,7 @@ use eindecomp_core::ein::ScalarFn;
 use super::exec::Lane;
 use super::math;
 use super::nest::LANES;
-use super::program::Reg;
+use crate::backend::program::Reg;
 
 #[inline(always)]
 pub(super) fn unary<T: Copy>(file: &mut [T], a: Reg, dst: Reg, n: usize, f: impl Fn(T) -> T) {

@@ -10,9 +10,9 @@ use eindecomp_core::plan::layout::Region;
 use super::exec::Lane;
 use super::memory::{read, write_chunk};
 use super::nest::{Chunk, LANES, Loops, Walk};
-use super::program::Kind;
 use super::reduce::{Fold, Folds, WithFold};
 use super::simd::{Loop, vectorised};
+use crate::backend::program::Kind;
 use crate::view::{View, ViewMut};
 
 /// Folds a box of partial results, element by element in the balanced binary tree

@@ -11,10 +11,10 @@ use eindecomp_core::plan::layout::Region;
 use super::MULTIPLICATIONS;
 use super::combine::copy;
 use super::nest::Walk;
-use super::program::stays_inside;
 use super::tiles::{
     Along, Element, Matrix, Panels, Plus, Ring, Set, Times, log_sum_exp, multiply, multiply_few,
 };
+use crate::backend::program::stays_inside;
 use crate::view::{View, ViewMut};
 
 /// Below this extent of m, n or k the vector kernel is faster than packing.

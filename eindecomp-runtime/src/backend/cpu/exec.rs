@@ -7,8 +7,8 @@ use half::{bf16, f16};
 use super::calls;
 use super::memory::read;
 use super::nest::{Chunk, LANES};
-use super::program::{Kind, Op, Program, Reg};
 use super::simd::Loop;
+use crate::backend::program::{Kind, Op, Program, Reg};
 use crate::view::View;
 
 /// What a register's lanes hold, and how it turns into the others.

@@ -1,19 +1,13 @@
 //! Reductions inside expressions: each is a kernel of its own, whose results stay in scratch.
 #![expect(unsafe_code, reason = "scratch is read and written through windows")]
 
-use std::collections::BTreeSet;
-
-use eindecomp_core::ein::{
-    DType, EinSum, EinSumSpec, Expr, Fold, LabelId, Operand, Reduce, ScalarFn, Value,
-};
-use eindecomp_core::graph::NodeId;
+use eindecomp_core::ein::{DType, LabelId, Value};
 use eindecomp_core::plan::layout::Region;
 
 use super::contraction::Contraction;
-use super::program::stays_inside;
-use super::{Kernel, KernelError, KernelRunError, PACKED_PIECES, Scratch, Tensor, Way};
+use super::{Kernel, KernelError, KernelRunError, PACKED_PIECES, Scratch, Way};
+use crate::backend::split::{Inner, Split};
 use crate::view::{View, ViewMut};
-use eindecomp_core::ein::access::affine;
 
 /// A dense row-major box of numbers.
 #[derive(Debug)]
@@ -125,92 +119,24 @@ impl Array {
     }
 }
 
-/// A part of a vertex as a vertex of its own, with one axis per label.
+/// A part of a vertex as a kernel of its own.
 #[derive(Debug)]
 pub(super) struct Stage {
     pub(super) kernel: Kernel,
-    /// The labels of the whole vertex that its own stand for.
-    labels: Vec<LabelId>,
-    /// How many of them are axes of the result.
-    axes: usize,
-    /// The operands of the whole vertex that its own stand for.
-    reads: Vec<usize>,
+    part: Inner,
 }
 
 impl Stage {
-    /// `body` of `e` at every point of `out`, reduced or not. `operands` are those of `e`.
-    pub(super) fn new(
-        e: &EinSum,
-        extents: &[usize],
-        operands: &[Tensor],
-        out: Vec<LabelId>,
-        reduce: Option<&Reduce>,
-        body: &Expr,
-        dtype: DType,
-    ) -> Result<Stage, KernelError> {
-        let axes = out.len();
-        let filter = reduce.and_then(|r| r.filter.as_ref());
-        let mut labels = out;
-        labels.extend(reduce.iter().flat_map(|r| &r.labels));
-        let mut used = BTreeSet::new();
-        for x in filter.into_iter().chain([body]) {
-            x.visit(&mut |x| {
-                if let Expr::Fold(f) = x {
-                    labels.extend(&f.reduce.labels);
-                }
-            });
-            reads(&e.operands, x, &mut used);
-        }
-        let used: Vec<usize> = used.into_iter().collect();
-        let label = |l: LabelId| {
-            let at = labels.iter().position(|&known| known == l);
-            LabelId(at.unwrap_or(labels.len()) as u16)
-        };
-        let operand = |n: usize| used.iter().position(|&u| u == n).unwrap_or(used.len());
-        let translate = |x: &Expr| {
-            x.clone().map(&mut |x| match x {
-                Expr::Index(l) => Expr::Index(label(l)),
-                Expr::Operand(n) => Expr::Operand(operand(n)),
-                Expr::Fold(mut f) => {
-                    f.reduce.labels.iter_mut().for_each(|l| *l = label(*l));
-                    Expr::Fold(f)
-                }
-                other => other,
-            })
-        };
-        let spec = EinSumSpec {
-            labels: labels.iter().map(|l| e.labels[l.at()].clone()).collect(),
-            out: (0..axes as u16).map(|l| vec![LabelId(l)]).collect(),
-            reduce: reduce.map(|r| Reduce {
-                agg: r.agg.clone(),
-                labels: r.labels.iter().map(|&l| label(l)).collect(),
-                acc: r.acc,
-                filter: r.filter.as_ref().map(translate),
-            }),
-            operands: (used.iter())
-                .map(|&n| Operand {
-                    node: NodeId(0),
-                    index: e.operands[n].index.iter().map(translate).collect(),
-                    otherwise: e.operands[n].otherwise,
-                })
-                .collect(),
-            body: translate(body),
-            dtype,
-        };
-        let einsum = EinSum::new(spec).map_err(|_| KernelError::DType)?;
-        let tensors = used.iter().map(|&n| operands[n].clone()).collect();
-        let extents = labels.iter().map(|l| extents[l.at()]).collect();
+    pub(super) fn new(part: Inner) -> Result<Stage, KernelError> {
         Ok(Stage {
-            kernel: Kernel::new(einsum, extents, tensors, "".into())?,
-            labels,
-            axes,
-            reads: used,
+            kernel: Kernel::new(part.statement.clone())?,
+            part,
         })
     }
 
     /// Its part of a tile of the whole vertex.
     fn own(&self, tile: &Region) -> Region {
-        Region(self.labels.iter().map(|l| tile.0[l.at()]).collect())
+        Region(self.part.labels.iter().map(|l| tile.0[l.at()]).collect())
     }
 
     /// The same, and the contraction that it is there.
@@ -231,27 +157,13 @@ impl Stage {
         scratch: &mut Scratch,
     ) -> Result<Array, KernelRunError> {
         let own = self.own(tile);
-        let region = Region(own.0[..self.axes].to_vec());
+        let region = Region(own.0[..self.part.axes].to_vec());
         let mut out = scratch.take(self.kernel.einsum.dtype, region);
-        let reads: Vec<View> = self.reads.iter().map(|&n| reads[n].clone()).collect();
+        let reads: Vec<View> = self.part.reads.iter().map(|&n| reads[n].clone()).collect();
         self.kernel
             .run(&own, &reads, &[out.view_mut()], slots, scratch)?;
         Ok(out)
     }
-}
-
-/// Numbers of the operands that an expression reads, also to know where others are read.
-fn reads(operands: &[Operand], x: &Expr, used: &mut BTreeSet<usize>) {
-    x.visit(&mut |x| {
-        if let Expr::Operand(n) = x
-            && used.insert(*n)
-        {
-            operands[*n]
-                .index
-                .iter()
-                .for_each(|i| reads(operands, i, used));
-        }
-    });
 }
 
 /// A vertex whose inner folds run first.
@@ -264,86 +176,13 @@ pub(super) struct Staged {
 }
 
 impl Staged {
-    /// `None` if there is no fold inside.
-    pub(super) fn of(
-        e: &EinSum,
-        extents: &[usize],
-        operands: &[Tensor],
-        name: &std::sync::Arc<str>,
-    ) -> Result<Option<Staged>, KernelError> {
-        let mut folds = Folds {
-            e,
-            extents,
-            operands,
-            found: Vec::new(),
-        };
-        let mut spec = e.clone().into_spec();
-        if let Some(r) = &mut spec.reduce {
-            r.filter = r.filter.take().map(|f| folds.take(f, None));
-        }
-        let filter = e.reduce.as_ref().and_then(|r| r.filter.clone());
-        spec.body = folds.take(spec.body, filter);
-        let found = folds.found;
-        if found.is_empty() {
-            return Ok(None);
-        }
-        let outer = spec.out.iter().map(Vec::len).sum::<usize>()
-            + spec.reduce.as_ref().map_or(0, |r| r.labels.len());
-        spec.labels.truncate(outer);
-        let mut tensors = operands.to_vec();
-        let mut stages = Vec::new();
-        for (axes, fold) in found {
-            let dtype = match fold.reduce.agg.selects() {
-                true => DType::I64,
-                false => fold.reduce.acc,
-            };
-            spec.operands.push(Operand {
-                node: NodeId(0),
-                index: axes.iter().map(|&l| Expr::Index(l)).collect(),
-                otherwise: None,
-            });
-            tensors.push(Tensor {
-                shape: axes.iter().map(|l| extents[l.at()]).collect(),
-                dtype,
-                name: name.clone(),
-            });
-            let reduce = Some(&fold.reduce);
-            stages.push(Stage::new(
-                e, extents, operands, axes, reduce, &fold.body, dtype,
-            )?);
-        }
-        // Operands that only folds read are not read any more.
-        let mut used = BTreeSet::new();
-        let filter = spec.reduce.as_ref().and_then(|r| r.filter.as_ref());
-        for x in filter.into_iter().chain([&spec.body]) {
-            reads(&spec.operands, x, &mut used);
-        }
-        let kept: Vec<usize> = used.into_iter().collect();
-        fn renumber(x: Expr, kept: &[usize]) -> Expr {
-            x.map(&mut |x| match x {
-                Expr::Operand(n) => {
-                    let at = kept.iter().position(|&u| u == n);
-                    Expr::Operand(at.unwrap_or(kept.len()))
-                }
-                other => other,
-            })
-        }
-        spec.body = renumber(spec.body, &kept);
-        if let Some(r) = &mut spec.reduce {
-            r.filter = r.filter.take().map(|f| renumber(f, &kept));
-        }
-        let all = std::mem::take(&mut spec.operands);
-        for &n in &kept {
-            let Operand { index, .. } = all[n].clone();
-            spec.operands.push(Operand {
-                index: index.into_iter().map(|i| renumber(i, &kept)).collect(),
-                ..all[n]
-            });
-        }
-        let tensors = kept.iter().map(|&n| tensors[n].clone()).collect();
-        let einsum = EinSum::new(spec).map_err(|_| KernelError::DType)?;
-        let rest = Kernel::new(einsum, extents[..outer].to_vec(), tensors, name.clone())?;
-        Ok(Some(Staged { stages, rest, kept }))
+    pub(super) fn new(split: Split) -> Result<Staged, KernelError> {
+        let stages = split.inner.into_iter().map(Stage::new);
+        Ok(Staged {
+            stages: stages.collect::<Result<_, _>>()?,
+            rest: Kernel::new(split.rest)?,
+            kept: split.kept,
+        })
     }
 
     pub(super) fn run(
@@ -381,7 +220,7 @@ impl Staged {
             false => PACKED_PIECES,
         };
         let parts = contraction.parts(&own, most).into_iter();
-        let parts = parts.map(|(l, n)| (stage.labels[l.at()], n));
+        let parts = parts.map(|(l, n)| (stage.part.labels[l.at()], n));
         Some(parts.filter(|(l, _)| self.rest.out.contains(l)).collect())
     }
 
@@ -389,81 +228,5 @@ impl Staged {
         let stages = self.stages.iter().map(|s| s.kernel.describe());
         let stages: Vec<String> = stages.collect();
         format!("{}, then {}", stages.join(", "), self.rest.describe())
-    }
-}
-
-/// Takes folds out of expressions.
-struct Folds<'a> {
-    e: &'a EinSum,
-    extents: &'a [usize],
-    operands: &'a [Tensor],
-    /// The labels that each depends on, and the fold.
-    found: Vec<(Vec<LabelId>, Fold)>,
-}
-
-impl Folds<'_> {
-    /// The expression with operands in place of its folds; `guard` holds where it is needed.
-    fn take(&mut self, x: Expr, guard: Option<Expr>) -> Expr {
-        let and = |guard: &Option<Expr>, cond: Expr| match guard {
-            None => Some(cond),
-            Some(g) => Some(Expr::call(ScalarFn::AND, [g.clone(), cond])),
-        };
-        match x {
-            Expr::Fold(fold) => self.fold(*fold, guard),
-            Expr::Call(f, args) => {
-                let mut inner = guard.clone();
-                let mut made = Vec::with_capacity(args.len());
-                for arg in args {
-                    made.push(self.take(arg.clone(), inner.clone()));
-                    match f {
-                        ScalarFn::AND => inner = and(&guard, arg),
-                        ScalarFn::OR => inner = and(&guard, Expr::call(ScalarFn::NOT, [arg])),
-                        _ => {}
-                    }
-                }
-                Expr::Call(f, made)
-            }
-            Expr::Cast(d, inner) => Expr::Cast(d, Box::new(self.take(*inner, guard))),
-            Expr::If(c, a, b) => {
-                let not = Expr::call(ScalarFn::NOT, [(*c).clone()]);
-                let (yes, no) = (and(&guard, (*c).clone()), and(&guard, not));
-                let c = self.take(*c, guard);
-                let (a, b) = (self.take(*a, yes), self.take(*b, no));
-                Expr::If(Box::new(c), Box::new(a), Box::new(b))
-            }
-            leaf => leaf,
-        }
-    }
-
-    fn fold(&mut self, mut fold: Fold, guard: Option<Expr>) -> Expr {
-        // Outside of its `if`, it would read what the `if` keeps it from reading.
-        if let Some(guard) = guard.filter(|_| self.may_miss(&fold)) {
-            let filter = fold.reduce.filter.take();
-            fold.reduce.filter = Some(match filter {
-                None => guard,
-                Some(own) => Expr::call(ScalarFn::AND, [guard, own]),
-            });
-        }
-        let mut labels = self.e.labels_of(&fold.body);
-        if let Some(filter) = &fold.reduce.filter {
-            labels.extend(self.e.labels_of(filter));
-        }
-        labels.retain(|&l| !self.e.is_inner(l));
-        let at = self.operands.len() + self.found.len();
-        self.found.push((labels.into_iter().collect(), fold));
-        Expr::Operand(at)
-    }
-
-    /// May some access be out of range, without a value there?
-    fn may_miss(&self, fold: &Fold) -> bool {
-        let mut used = BTreeSet::new();
-        reads(&self.e.operands, &fold.body, &mut used);
-        used.into_iter().any(|n| {
-            let (operand, shape) = (&self.e.operands[n], &self.operands[n].shape);
-            let inside = |(x, &extent): (&Expr, &usize)| {
-                affine(x).is_some_and(|(t, o)| stays_inside(&t, o, self.extents, extent))
-            };
-            operand.otherwise.is_none() && !operand.index.iter().zip(shape).all(inside)
-        })
     }
 }

@@ -8,7 +8,8 @@ use eindecomp_core::plan::layout::Region;
 
 use super::combine::copy;
 use super::fused::Array;
-use super::{Kernel, KernelError, KernelRunError, Scratch, Tensor};
+use super::{Kernel, KernelError, KernelRunError, Scratch};
+use crate::backend::split::{Statement, Tensor};
 use crate::view::{View, ViewMut};
 
 /// Records of a row.
@@ -69,9 +70,14 @@ impl Small {
             body,
             dtype,
         };
-        let einsum = EinSum::new(spec).map_err(|_| KernelError::DType)?;
+        let statement = Statement {
+            einsum: EinSum::new(spec).map_err(|_| KernelError::DType)?,
+            extents,
+            operands: tensors,
+            name: "".into(),
+        };
         Ok(Small {
-            kernel: Kernel::new(einsum, extents, tensors, "".into())?,
+            kernel: Kernel::new(statement)?,
             reads,
         })
     }

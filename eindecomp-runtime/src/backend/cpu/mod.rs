@@ -24,7 +24,6 @@ mod memory;
 mod merging;
 mod nest;
 mod opaque;
-mod program;
 mod records;
 mod reduce;
 mod simd;
@@ -36,7 +35,7 @@ mod vector;
 
 use std::sync::Arc;
 
-use eindecomp_core::ein::access::{AccessMap, AxisAccess};
+use eindecomp_core::ein::access::AccessMap;
 use eindecomp_core::ein::einsum::Part;
 use eindecomp_core::ein::{Aggregation, DType, EinSum, LabelId, Value};
 use eindecomp_core::graph::{BoundGraph, NodeId};
@@ -46,12 +45,14 @@ use eindecomp_core::plan::layout::Region;
 use combine::fold;
 use contraction::{Buffers, Contraction};
 
+pub use super::error::{KernelError, KernelRunError};
 pub use combine::copy;
 
+use super::program::{Program, Source};
+use super::split::{Split, Statement};
 use crate::view::{View, ViewMut};
 use fused::{Array, Staged};
 use nest::Walk;
-use program::{Program, Source};
 use records::Records;
 use vector::{Vector, Work};
 
@@ -63,85 +64,6 @@ const MULTIPLICATIONS: usize = 1 << 21;
 const PIECES: usize = 64;
 /// Most pieces of a tile with a contraction inside, each of which packs its own operands.
 const PACKED_PIECES: usize = 16;
-
-/// Why no kernel can be made for a vertex.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum KernelError {
-    /// Inputs are not computed.
-    #[error("{0} is an input, not an EinSum")]
-    Input(NodeId),
-    /// An index expression that leaves ±2³² somewhere in the index space.
-    #[error("axis {axis} of `{tensor}` is read at indices beyond 2^32")]
-    Index {
-        /// The tensor that is read.
-        tensor: Arc<str>,
-        /// The axis, from 0.
-        axis: usize,
-    },
-    /// An opaque kernel without its function.
-    #[error(
-        "there is no kernel `{0}`: `EinGraph::with_kernel` gives a graph that was read its kernels"
-    )]
-    NoKernel(Arc<str>),
-    /// Some function does not fit its arguments: the graph does not verify.
-    #[error("some expression has no element type")]
-    DType,
-}
-
-/// Why a kernel did not finish a tile.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum KernelRunError {
-    /// An index out of range at an access without `else`.
-    #[error("index {value} is outside axis {axis} of `{tensor}`, whose extent is {extent}")]
-    OutOfRange {
-        /// The tensor that is read.
-        tensor: Arc<str>,
-        /// The axis, from 0.
-        axis: usize,
-        /// The index.
-        value: i64,
-        /// The axis' extent.
-        extent: usize,
-    },
-    /// An opaque kernel that failed.
-    #[error("kernel `{kernel}`: {message}")]
-    Opaque {
-        /// The kernel.
-        kernel: Arc<str>,
-        /// What it says.
-        message: String,
-    },
-    /// A window that does not fit the tile: a bug of the task graph.
-    #[error("the window on `{tensor}` is {window}, but the tile needs {needed}")]
-    Window {
-        /// The tensor.
-        tensor: Arc<str>,
-        /// The window's box and element type.
-        window: String,
-        /// The box and element type needed.
-        needed: String,
-    },
-    /// A tile that is not in the label's range: a bug of the task graph.
-    #[error("the tile {tile} leaves the index space of extents {extents:?}")]
-    Tile {
-        /// Ranges of the labels.
-        tile: String,
-        /// Extents of the labels.
-        extents: Vec<usize>,
-    },
-    /// A tile of another number of labels, or another number of windows: a bug of the task graph.
-    #[error("{given} {what} were given, but the kernel has {expected}")]
-    Count {
-        /// Labels or windows.
-        what: &'static str,
-        /// The kernel's.
-        expected: usize,
-        /// The given.
-        given: usize,
-    },
-}
 
 /// Memory that a worker keeps between runs, of any kernels.
 #[derive(Debug, Default)]
@@ -160,14 +82,6 @@ impl Scratch {
     fn give(&mut self, array: Array) {
         self.spare.push(array.into_words());
     }
-}
-
-/// What a kernel knows of an operand's tensor.
-#[derive(Clone, Debug)]
-struct Tensor {
-    shape: Vec<usize>,
-    dtype: DType,
-    name: Arc<str>,
 }
 
 /// A vertex compiled for the CPU; it runs any tile of it.
@@ -202,17 +116,8 @@ impl Kernel {
     /// # Errors
     /// [`KernelError`]: on inputs, on graphs that do not verify, and on absurd index expressions.
     pub fn compile(graph: &BoundGraph, node: NodeId) -> Result<Kernel, KernelError> {
-        let vertex = graph.node(node);
-        let einsum = vertex.einsum().ok_or(KernelError::Input(node))?;
-        let tensor = |o: &eindecomp_core::ein::Operand| Tensor {
-            shape: graph.shape(o.node).to_vec(),
-            dtype: graph.node(o.node).dtype,
-            name: graph.node(o.node).name.clone(),
-        };
-        let tensors = einsum.operands.iter().map(tensor).collect();
-        let extents = graph.label_extents(node).to_vec();
-        let mut kernel = Kernel::new(einsum.clone(), extents, tensors, vertex.name.clone())?;
-        if let Some(opaque) = einsum.opaque() {
+        let mut kernel = Kernel::new(Statement::of(graph, node)?)?;
+        if let Some(opaque) = kernel.einsum.opaque() {
             let function = graph.kernels().get(&opaque.kernel);
             let missing = || KernelError::NoKernel(opaque.kernel.clone());
             kernel.way = Way::Opaque(function.ok_or_else(missing)?);
@@ -220,32 +125,28 @@ impl Kernel {
         Ok(kernel)
     }
 
-    fn new(
-        einsum: EinSum,
-        extents: Vec<usize>,
-        operands: Vec<Tensor>,
-        name: Arc<str>,
-    ) -> Result<Kernel, KernelError> {
-        let maps: Vec<AccessMap> = einsum.operands.iter().map(AccessMap::of).collect();
-        for (map, operand) in maps.iter().zip(&operands) {
-            if let Some(axis) = map.axes.iter().position(|a| !is_small(a, &extents)) {
-                let tensor = operand.name.clone();
-                return Err(KernelError::Index { tensor, axis });
-            }
-        }
-        let out: Vec<LabelId> = einsum.out.iter().flatten().copied().collect();
-        let record = einsum.reduce.as_ref().and_then(|r| r.agg.record());
-        let staged = match record {
-            None => Staged::of(&einsum, &extents, &operands, &name)?,
-            Some(_) => None,
+    fn new(statement: Statement) -> Result<Kernel, KernelError> {
+        let maps = statement.maps()?;
+        let split = match statement.einsum.reduce.as_ref().map(|r| &r.agg) {
+            Some(Aggregation::Record(_)) => None,
+            _ => Split::of(&statement)?,
         };
+        let records = match statement.einsum.reduce.as_ref().map(|r| &r.agg) {
+            Some(Aggregation::Record(record)) => Some(Records::new(&statement, record)?),
+            _ => None,
+        };
+        let Statement {
+            einsum,
+            extents,
+            operands,
+            name,
+        } = statement;
+        let out: Vec<LabelId> = einsum.out.iter().flatten().copied().collect();
         let shapes: Vec<Vec<usize>> = operands.iter().map(|t| t.shape.clone()).collect();
         let dtypes: Vec<DType> = operands.iter().map(|t| t.dtype).collect();
-        let way = match (record, staged) {
-            (Some(record), _) => Way::Records(Box::new(Records::new(
-                &einsum, record, &extents, &operands,
-            )?)),
-            (None, Some(staged)) => Way::Staged(Box::new(staged)),
+        let way = match (records, split) {
+            (Some(records), _) => Way::Records(Box::new(records)),
+            (None, Some(split)) => Way::Staged(Box::new(Staged::new(split)?)),
             (None, None) => {
                 let program = Program::compile(&Source {
                     einsum: &einsum,
@@ -529,14 +430,4 @@ impl Kernel {
         }
         Ok(all)
     }
-}
-
-/// Do the values of an affine index stay so small that no place computed from them overflows?
-fn is_small(axis: &AxisAccess, extents: &[usize]) -> bool {
-    let AxisAccess::Affine { terms, offset } = axis else {
-        return true;
-    };
-    let largest = |&(l, c): &(LabelId, i64)| u128::from(c.unsigned_abs()) * extents[l.at()] as u128;
-    let sum: u128 = terms.iter().map(largest).sum();
-    sum + u128::from(offset.unsigned_abs()) <= 1 << 32
 }

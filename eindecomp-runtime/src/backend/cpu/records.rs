@@ -16,7 +16,8 @@ use super::fused::{Array, Stage};
 use super::merging::{LIFTED, Merging, Small};
 use super::nest::Walk;
 use super::softmax::Softmax;
-use super::{KernelError, KernelRunError, Scratch, Tensor};
+use super::{KernelError, KernelRunError, Scratch};
+use crate::backend::split::{Inner, SoftmaxParts, Statement, record_labels};
 use crate::view::{View, ViewMut};
 
 /// Output elements of one block.
@@ -51,28 +52,14 @@ enum Lifting {
 }
 
 impl Records {
-    pub(super) fn new(
-        e: &EinSum,
-        record: &RecordAgg,
-        extents: &[usize],
-        operands: &[Tensor],
-    ) -> Result<Records, KernelError> {
+    pub(super) fn new(statement: &Statement, record: &RecordAgg) -> Result<Records, KernelError> {
+        let (e, extents) = (&statement.einsum, &statement.extents[..]);
         let out: Vec<LabelId> = e.out.iter().flatten().copied().collect();
         let reduced: Vec<LabelId> = e.reduce.iter().flat_map(|r| &r.labels).copied().collect();
         let parts = e.parts();
-        let carried = |axes: &[bool]| {
-            let axes = e.out.iter().zip(axes).filter(|(_, carried)| **carried);
-            axes.flat_map(|(axis, _)| axis).copied().collect::<Vec<_>>()
-        };
-        let mut labels: Vec<Vec<LabelId>> = parts.iter().map(|p| carried(&p.axes)).collect();
-        let everywhere = |l: &LabelId| labels.iter().all(|of| of.contains(l));
-        let mut rows: Vec<LabelId> = out.iter().copied().filter(everywhere).collect();
+        let (labels, mut rows) = record_labels(e);
         let args: Vec<_> = e.body.arguments().iter().map(|a| e.labels_of(a)).collect();
         let ways = |l: &LabelId| args.iter().filter(|a| a.contains(l)).count();
-        // Rows are the slowest axes of every array.
-        for of in &mut labels {
-            of.sort_by_key(|l| !rows.contains(l));
-        }
         let between = Merging::new(
             record,
             &extents_of(e, extents),
@@ -92,8 +79,12 @@ impl Records {
         )?;
         let fast = is_softmax_sum(record) && matches!(record.dtype, DType::F32 | DType::F64);
         let lifting = match fast {
-            true => Lifting::Softmax(Box::new(Softmax::new(e, extents, operands, &labels)?)),
-            false => Lifting::Any(Any::new(e, record, extents, operands, &labels)?),
+            true => Lifting::Softmax(Box::new(Softmax::new(SoftmaxParts::new(
+                statement,
+                &labels,
+                record.dtype,
+            )?)?)),
+            false => Lifting::Any(Any::new(statement, record, &labels)?),
         };
         rows.sort_by_key(|l| std::cmp::Reverse(ways(l)));
         Ok(Records {
@@ -314,12 +305,11 @@ struct Any {
 
 impl Any {
     fn new(
-        e: &EinSum,
+        statement: &Statement,
         record: &RecordAgg,
-        extents: &[usize],
-        operands: &[Tensor],
         labels: &[Vec<LabelId>],
     ) -> Result<Any, KernelError> {
+        let (e, extents) = (&statement.einsum, &statement.extents);
         let reduce = e.reduce.as_ref();
         let reduced: Vec<LabelId> = reduce.iter().flat_map(|r| &r.labels).copied().collect();
         let filter = reduce.and_then(|r| r.filter.as_ref());
@@ -329,15 +319,8 @@ impl Any {
         for (arg, dtype) in given.chain(filter.map(|f| (f, &DType::Bool))) {
             let of = e.labels_of(arg).into_iter().filter(|&l| !e.is_inner(l));
             let of: Vec<LabelId> = of.collect();
-            args.push(Stage::new(
-                e,
-                extents,
-                operands,
-                of.clone(),
-                None,
-                arg,
-                *dtype,
-            )?);
+            let part = Inner::new(statement, of.clone(), None, arg, *dtype)?;
+            args.push(Stage::new(part)?);
             axes.push(of);
         }
         let mut lift = Vec::new();

@@ -1,8 +1,7 @@
 //! `softmax_sum`: scores of some rows by some of the reduced range at a time, weighed against the
 //! largest so far, then a product with the values. Scores of more than a block are never there.
 
-use eindecomp_core::ein::{Agg, DType, EinSum, Expr, LabelId, Operand, Reduce, ScalarFn, Value};
-use eindecomp_core::graph::NodeId;
+use eindecomp_core::ein::{DType, LabelId, Value};
 use eindecomp_core::plan::layout::Region;
 
 use super::fused::{Array, Stage};
@@ -10,7 +9,8 @@ use super::math;
 use super::records::blocks;
 use super::reduce::Real;
 use super::simd::{Loop, vectorised};
-use super::{KernelError, KernelRunError, Scratch, Tensor};
+use super::{KernelError, KernelRunError, Scratch};
+use crate::backend::split::{FilterParts, SoftmaxParts};
 use crate::view::View;
 
 /// The stages of a vertex that is a `softmax_sum` in f32 or f64.
@@ -42,85 +42,19 @@ impl Softmax {
     /// Scores at a time.
     const SCORES: usize = Softmax::ROWS * 256;
 
-    /// `labels` are those of maximum, sum of weights and sum of values.
-    pub(super) fn new(
-        e: &EinSum,
-        extents: &[usize],
-        operands: &[Tensor],
-        labels: &[Vec<LabelId>],
-    ) -> Result<Softmax, KernelError> {
-        let (Some(reduce), [score, value], [rows, _, values]) =
-            (&e.reduce, e.body.arguments(), labels)
-        else {
-            return Err(KernelError::DType);
-        };
-        let dtype = reduce.acc;
-        let points: Vec<LabelId> = rows.iter().chain(&reduce.labels).copied().collect();
-        let score = match &reduce.filter {
-            None => score.clone(),
-            Some(filter) => {
-                let never = Expr::Const(Value::Float(f64::NEG_INFINITY), dtype);
-                let score = Box::new(score.clone());
-                Expr::If(Box::new(filter.clone()), score, Box::new(never))
-            }
-        };
-        let mut spec = e.clone().into_spec();
-        let mut tensors = operands.to_vec();
-        spec.operands.push(Operand {
-            node: NodeId(0),
-            index: points.iter().map(|&l| Expr::Index(l)).collect(),
-            otherwise: None,
-        });
-        tensors.push(Tensor {
-            shape: points.iter().map(|l| extents[l.at()]).collect(),
-            dtype,
-            name: "".into(),
-        });
-        let weighed = Expr::call(
-            ScalarFn::MUL,
-            [Expr::Operand(operands.len()), value.clone()],
-        );
-        let sum = Reduce {
-            agg: Agg::SUM.into(),
-            ..reduce.clone()
-        };
-        let with_weights = EinSum::new(spec).map_err(|_| KernelError::DType)?;
-        let weigh = |sum: &Reduce| {
-            let values = values.clone();
-            Stage::new(
-                &with_weights,
-                extents,
-                &tensors,
-                values,
-                Some(sum),
-                &weighed,
-                dtype,
-            )
-        };
-        let filter = match &reduce.filter {
-            None => None,
-            Some(filter) => Some(Filter {
-                mask: Stage::new(
-                    e,
-                    extents,
-                    operands,
-                    points.clone(),
-                    None,
-                    filter,
-                    DType::Bool,
-                )?,
-                quick: weigh(&Reduce {
-                    filter: None,
-                    ..sum.clone()
-                })?,
-            }),
+    pub(super) fn new(parts: SoftmaxParts) -> Result<Softmax, KernelError> {
+        let filter = |filter: FilterParts| {
+            Ok(Filter {
+                mask: Stage::new(filter.mask)?,
+                quick: Stage::new(filter.quick)?,
+            })
         };
         Ok(Softmax {
-            score: Stage::new(e, extents, operands, points, None, &score, dtype)?,
-            weigh: weigh(&sum)?,
-            filter,
-            reduced: reduce.labels.clone(),
-            dtype,
+            score: Stage::new(parts.score)?,
+            weigh: Stage::new(parts.weigh)?,
+            filter: parts.filter.map(filter).transpose()?,
+            reduced: parts.reduced,
+            dtype: parts.dtype,
         })
     }
 

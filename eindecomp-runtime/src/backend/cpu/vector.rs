@@ -7,9 +7,9 @@ use eindecomp_core::plan::layout::Region;
 use super::exec::{BoundLoad, Execute, Guard, Lane, Miss, Registers};
 use super::memory::write_chunk;
 use super::nest::{Chunk, LANES, Loops, Walk};
-use super::program::{Kind, Load, LoadAxis, Op, Program};
 use super::reduce::{Columns, Finish, Fold, Folds, Merge, Rows, WithFold};
 use super::simd::vectorised;
+use crate::backend::program::{Kind, Load, LoadAxis, Op, Program};
 use crate::view::{View, ViewMut};
 
 /// Steps of a column fold that go into one partial state: error grows with the number of partial
@@ -68,14 +68,14 @@ impl Vector {
         work.registers.prepare(&self.program, slots);
         let bound = self.bind(tile, out, reads, shapes, write);
         let Some((agg, acc)) = self.agg else {
-            return match self.program.result.kind {
+            return match self.program.result().kind {
                 Kind::F32 => bound.map::<f32>(work),
                 Kind::F64 => bound.map::<f64>(work),
                 Kind::I64 => bound.map::<i64>(work),
                 Kind::Bool => bound.map::<u8>(work),
             };
         };
-        let kind = self.program.result.kind;
+        let kind = self.program.result().kind;
         let identity = agg.identity(acc);
         let job = Reduction { bound, work };
         match kind {
@@ -271,7 +271,7 @@ impl Bound<'_> {
             let n = LANES.min(points - start);
             work.chunk.fill(&lanes, start, n);
             self.execute(&mut work.registers, &work.chunk, &self.starts, &steps)?;
-            let values = work.registers.get::<T>(self.program.result);
+            let values = work.registers.get::<T>(self.program.result());
             self.store(&work.chunk, &values[..n]);
         }
         Ok(())
@@ -327,7 +327,7 @@ impl Reduction<'_> {
                 work.chunk.fill(&lanes, row * length + start, n);
                 bound.execute(&mut work.registers, &work.chunk, &bound.starts, &steps)?;
                 // A copy, since the fold overwrites it and the register may be a constant's.
-                values[..n].copy_from_slice(&work.registers.get::<T>(bound.program.result)[..n]);
+                values[..n].copy_from_slice(&work.registers.get::<T>(bound.program.result())[..n]);
                 vectorised(Rows {
                     fold,
                     values: &mut values[..n],
@@ -379,7 +379,7 @@ impl Reduction<'_> {
                         let selected = bound.selected(&mut work.registers, &mut mask);
                         vectorised(Columns {
                             fold,
-                            values: &work.registers.get::<T>(bound.program.result)[..n],
+                            values: &work.registers.get::<T>(bound.program.result())[..n],
                             selected,
                             index: bound.origin + (from + first + i) as i64,
                             states: &mut block[..n],

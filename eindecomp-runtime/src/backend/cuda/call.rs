@@ -36,6 +36,8 @@ pub struct Pointer {
     pub place: Place,
     /// Bytes from there. In the workspace, arrays start at multiples of [`ALIGN`].
     pub offset: u64,
+    /// Bytes of the array from there on.
+    pub bytes: u64,
 }
 
 /// Alignment of arrays in the workspace, in bytes.
@@ -108,7 +110,8 @@ pub enum Compute {
     F32,
 }
 
-/// `C[b] = Σ A[b]·B[b] + beta·C[b]` for `batch` matrices, where A is m×k, B k×n and C m×n: one call of cuBLASLt.
+/// `C[b] = A[b]·B[b]` for `batch` matrices, where A is m×k, B k×n and C m×n: one call of cuBLASLt.
+/// C is not read.
 ///
 /// A and B have one element type; C has it or `compute`'s.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -129,8 +132,6 @@ pub struct Gemm {
     pub c: Matrix,
     /// What it is computed in.
     pub compute: Compute,
-    /// 0 or 1: is the product added to what C holds? With 0, C is not read.
-    pub beta: f64,
 }
 
 /// One step.

@@ -210,6 +210,7 @@ impl<'a> Bench<'a> {
             start: Pointer {
                 place: Operand::Read(0),
                 offset: 0,
+                bytes: n * n * dtype.size() as u64,
             },
             dtype,
             transposed: false,
@@ -225,7 +226,6 @@ impl<'a> Bench<'a> {
             b: matrix,
             c: matrix,
             compute,
-            beta: 0.0,
         };
         let op = Op::Matmul {
             gemm: Box::new(gemm),

@@ -1,19 +1,38 @@
 //! Kernels on GPUs.
 //!
-//! `call` says what a kernel asks of a device, `vertex` what makes kernels, `driver` what is asked of a GPU
-//! driver. `steps` is a task graph as steps of streams, `order` the events that these need, `executor` what
-//! runs them; `measure` makes a cluster of the devices. `fake` is a driver without GPUs, for tests.
+//! A vertex is compiled (`kernel`) into what it asks of a device (`call`): launches of generated CUDA C and
+//! matrix products of a library. The generator is `text` (scalars), `loads` (register programs), `state`
+//! (what reductions keep), and a file per kind of kernel: `plain`, `contraction`, `merge`, `softmax`;
+//! `function` puts text and arguments together. All of that is pure.
+//!
+//! *Invariant*: text depends on the vertex and on how its operands are read, never on a tile's place or size,
+//! nor on names; so equal vertices share their modules.
+//!
+//! `vertex` says what makes kernels, `driver` what is asked of a GPU driver. `steps` is a task graph as steps of
+//! streams, `order` the events that these need, `executor` what runs them; `measure` makes a cluster of the
+//! devices. `fake` is a driver without GPUs, for tests.
 
 pub mod call;
+mod contraction;
 pub mod driver;
 mod executor;
 #[cfg(feature = "testing")]
 pub mod fake;
+mod function;
+mod kernel;
+mod loads;
 mod measure;
+mod merge;
 mod order;
+mod plain;
+mod softmax;
+mod state;
 mod steps;
+mod text;
 mod traffic;
 pub mod vertex;
 
+pub use super::error::{KernelError, KernelRunError};
 pub use executor::{GpuExecutor, Gpus};
+pub use kernel::{GpuKernel, copy_call};
 pub use measure::measure;

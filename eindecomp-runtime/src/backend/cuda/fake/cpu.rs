@@ -96,7 +96,14 @@ fn launch(
     writes: &[Window],
     slots: &[Value],
 ) -> Work {
-    let pointer = |place| Arg::Pointer(Pointer { place, offset: 0 });
+    // The windows that follow say how long arrays are.
+    let pointer = |place| {
+        Arg::Pointer(Pointer {
+            place,
+            offset: 0,
+            bytes: 0,
+        })
+    };
     let mut args = vec![Arg::Fault, number(reads.len()), number(writes.len())];
     args.extend((0..reads.len()).map(|n| pointer(Place::Read(n))));
     args.extend((0..writes.len()).map(|n| pointer(Place::Write(n))));

@@ -37,10 +37,6 @@ pub fn run(gemm: &Gemm, a: &[u8], b: &[u8], c: &mut [u8]) -> Result<(), GpuError
                         Compute::F32 => (sum as f32 + x as f32 * y as f32).into(),
                     };
                 }
-                if gemm.beta != 0.0 {
-                    let held = load(&gemm.c, c, batch, row, column);
-                    sum += gemm.beta * held.ok_or_else(|| rule("C ends".into()))?;
-                }
                 let stored = store(&gemm.c, c, batch, row, column, sum);
                 stored.ok_or_else(|| rule("C ends".into()))?;
             }

@@ -89,7 +89,8 @@ pub(super) struct Program {
     pub(super) loads: Vec<Load>,
     /// Registers of each kind, by `Kind as usize`.
     pub(super) registers: [usize; 4],
-    pub(super) result: Reg,
+    /// One per body.
+    pub(super) results: Vec<Reg>,
     pub(super) filter: Option<Reg>,
 }
 
@@ -105,8 +106,20 @@ pub(super) struct Source<'a> {
 }
 
 impl Program {
-    /// `None` if some expression has no element type.
+    /// The body of the EinSum. `None` if some expression has no element type.
     pub(super) fn compile(source: &Source<'_>) -> Option<Program> {
+        let e = source.einsum;
+        let dtype = match &e.reduce {
+            Some(r) if r.agg.selects() => None,
+            Some(r) => Some(r.acc),
+            None => Some(e.dtype),
+        };
+        Program::of(source, &[(&e.body, dtype)])
+    }
+
+    /// Bodies over the EinSum's operands and labels, where its filter holds; each is converted to its element
+    /// type if one is given. `None` if some expression has no element type.
+    pub(super) fn of(source: &Source<'_>, bodies: &[(&Expr, Option<DType>)]) -> Option<Program> {
         let e = source.einsum;
         let mut c = Compiler {
             source,
@@ -121,20 +134,24 @@ impl Program {
             Some(f) => Some(c.expr(f, None)?.0),
             None => None,
         };
-        let (body, dtype) = c.expr(&e.body, filter)?;
-        let result = match &e.reduce {
-            Some(r) if r.agg.selects() => body,
-            Some(r) => c.convert(body, dtype, r.acc),
-            None => c.convert(body, dtype, e.dtype),
-        };
+        let mut results = Vec::with_capacity(bodies.len());
+        for (body, to) in bodies {
+            let (body, dtype) = c.expr(body, filter)?;
+            results.push(to.map_or(body, |to| c.convert(body, dtype, to)));
+        }
         Some(Program {
             constants: c.constants,
             instrs: c.instrs,
             loads: c.loads,
             registers: c.registers,
-            result,
+            results,
             filter,
         })
+    }
+
+    /// The first result.
+    pub(super) fn result(&self) -> Reg {
+        self.results[0]
     }
 }
 
