@@ -11,6 +11,7 @@ mod build;
 mod cases;
 mod check;
 mod expect;
+mod gpu;
 mod runner;
 #[path = "../support/mod.rs"]
 mod support;
@@ -36,13 +37,20 @@ fn main() -> ExitCode {
     }
     let words: Vec<&String> = words.iter().filter(|w| !w.starts_with('-')).collect();
     cases.retain(|c| words.is_empty() || words.iter().any(|w| c.id.contains(*w)));
-    let runners = match runners() {
+    let mut runners = match runners() {
         Ok(runners) => runners,
         Err(e) => {
             eprintln!("{e}");
             return ExitCode::FAILURE;
         }
     };
+    match gpu::runners(&cases) {
+        Ok(more) => runners.extend(more.into_iter().map(|r| Box::new(r) as Box<dyn Runner>)),
+        Err(e) => {
+            eprintln!("{e}");
+            return ExitCode::FAILURE;
+        }
+    }
     // Case by case, on every core: each thread takes the next one.
     let next = AtomicUsize::new(0);
     let work = || {
@@ -98,6 +106,14 @@ type Counts<'a> = BTreeMap<&'a str, (usize, usize)>;
 fn run<'a>(runners: &[Box<dyn Runner>], case: &'a Case, counts: &mut [Counts<'a>]) {
     let mut reference = None;
     for (runner, counts) in runners.iter().zip(counts) {
+        let programs: &[_] = match &case.work {
+            Work::Run { program, .. } => std::slice::from_ref(&**program),
+            Work::Equal(sides) => &sides[..],
+            Work::Settled(_) => &[],
+        };
+        if !programs.iter().all(|p| runner.runs(p)) {
+            continue;
+        }
         let count = counts.entry(&case.kind).or_default();
         count.1 += 1;
         match caught(|| check(runner.as_ref(), &case.work, &mut reference)) {

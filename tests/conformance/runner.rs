@@ -21,6 +21,11 @@ pub trait Runner: Sync {
     /// What reports call it.
     fn name(&self) -> String;
 
+    /// Does it run the program?
+    fn runs(&self, _program: &Program) -> bool {
+        true
+    }
+
     /// The outputs, in order.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Reference tensors ↔ run-time tensors; how long property tests run.
 #![allow(dead_code, reason = "each test binary uses a part")]
 
+pub mod gpu;
 pub mod models;
 pub mod ranks;
 pub mod run;

@@ -8,7 +8,7 @@ use eindecomp_core::plan::layout::Region;
 use super::call::{ALIGN, Arg, Call, Launch, Module, Place, Pointer, Window, Work};
 use super::text::{Lines, stored};
 
-const PRELUDE: &str = include_str!("prelude.h");
+pub(super) const PRELUDE: &str = include_str!("prelude.h");
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 256;

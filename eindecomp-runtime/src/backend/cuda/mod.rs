@@ -10,7 +10,7 @@
 //!
 //! `vertex` says what makes kernels, `driver` what is asked of a GPU driver. `steps` is a task graph as steps of
 //! streams, `order` the events that these need, `executor` what runs them; `measure` makes a cluster of the
-//! devices. `fake` is a driver without GPUs, for tests.
+//! devices. `fake` is a driver without GPUs, and `twin` runs kernels on the CPU, for tests.
 
 pub mod call;
 mod contraction;
@@ -30,6 +30,8 @@ mod state;
 mod steps;
 mod text;
 mod traffic;
+#[cfg(feature = "testing")]
+pub mod twin;
 pub mod vertex;
 
 pub use super::error::{KernelError, KernelRunError};
