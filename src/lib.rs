@@ -22,6 +22,7 @@ mod mpi;
 mod planner;
 mod profile;
 mod program;
+mod progress;
 #[cfg(test)]
 #[path = "../tests/support/seen.rs"]
 mod seen;

@@ -17,51 +17,36 @@ pub(crate) const PLANNER: Planner = Some(|task| {
 
 #[cfg(feature = "planner")]
 pub(crate) mod watched {
-    use std::cell::OnceCell;
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use eindecomp_core::plan::search::{Progress, Status};
-    use indicatif::ProgressBar;
 
-    /// Planning that takes no longer is not worth a line.
-    const QUIET: Duration = Duration::from_millis(500);
+    use crate::progress::Line;
 
     /// Ends a search at a limit, and shows that it lasts: on a terminal, where asked for.
     pub(crate) struct Clock {
-        start: Instant,
+        line: Line,
         limit: Option<Duration>,
         shown: bool,
-        bar: OnceCell<ProgressBar>,
     }
 
     impl Clock {
         pub fn start(limit: Option<Duration>, shown: bool) -> Clock {
             Clock {
-                start: Instant::now(),
+                line: Line::start(),
                 limit,
                 shown,
-                bar: OnceCell::new(),
             }
         }
     }
 
     impl Progress for Clock {
         fn keep_going(&self, status: &Status) -> bool {
-            let elapsed = self.start.elapsed();
-            if self.shown && elapsed > QUIET {
-                let bar = self.bar.get_or_init(ProgressBar::new_spinner);
-                bar.set_message(message(elapsed, status));
-                bar.tick();
+            let elapsed = self.line.elapsed();
+            if self.shown {
+                self.line.tell(|| message(elapsed, status));
             }
             self.limit.is_none_or(|limit| elapsed < limit)
-        }
-    }
-
-    impl Drop for Clock {
-        fn drop(&mut self) {
-            if let Some(bar) = self.bar.get() {
-                bar.finish_and_clear();
-            }
         }
     }
 

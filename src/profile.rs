@@ -360,7 +360,7 @@ impl fmt::Display for Profile {
 }
 
 /// Three digits and a decimal prefix: `312 M`; nothing of nothing.
-fn si(number: Option<f64>) -> String {
+pub(crate) fn si(number: Option<f64>) -> String {
     let Some(mut value) = number else {
         return String::new();
     };

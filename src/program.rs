@@ -21,6 +21,7 @@ use crate::cache::PlanOrigin;
 use crate::machine;
 use crate::model::{Array, Model, Pack, Tensors, Unpack, to_array};
 use crate::profile::Profile;
+use crate::progress::{Counted, Loading};
 use crate::session::{Shared, bind};
 use crate::watch::Watched;
 use crate::weights::{StoredTensor, Weight};
@@ -58,6 +59,16 @@ struct Binding {
 }
 
 impl Binding {
+    /// Gives the devices their weights, and shows how far that is.
+    fn load(&mut self, weights: &BTreeMap<String, Weight>) -> Result<Traffic, RunError> {
+        let loading = Loading::of(self.executor.weight_bytes());
+        let counted = weights.iter().map(|(name, weight)| {
+            let loading = &loading;
+            (name.clone(), Counted { weight, loading })
+        });
+        self.executor.load(&counted.collect())
+    }
+
     fn new(
         shared: &Shared,
         graph: &EinGraph,
@@ -194,7 +205,7 @@ impl Program {
         let solved = solve::dims(&self.graph, &weights, stored, &self.dims, |_| true);
         self.begin(Action::Load, &solved);
         solved?;
-        let loaded = match self.bindings[0].executor.load(&weights) {
+        let loaded = match self.bindings[0].load(&weights) {
             // some boxes are those of the new ones
             Err(unread @ RunError::Weight { .. }) => Err(unread),
             loaded => Ok(loaded?),

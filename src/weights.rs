@@ -1,16 +1,18 @@
 //! Weights from safetensors files: every missing or unfit tensor is reported in one error.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use eindecomp_core::ein::DType;
 use eindecomp_core::plan::Region;
 use eindecomp_runtime::{Contents, Data, Element, Tensor, TensorSource};
 use ndarray::Dimension;
-use safetensors::tensor::{Dtype, Metadata};
+use safetensors::tensor::{Dtype, Metadata, TensorInfo};
+use serde::Deserialize;
 
 use crate::model::{Array, to_array};
 use crate::{Error, nearest};
@@ -22,11 +24,17 @@ const READ: u64 = 1 << 20;
 /// Bytes of a header, at most: as the format says.
 const HEADER: u64 = 100_000_000;
 
-/// An open safetensors file. What is not asked for is not read.
+/// An open safetensors file, or those of an index. What is not asked for is not read.
 pub struct WeightsFile {
-    file: Arc<OnDisk>,
-    metadata: Metadata,
+    path: PathBuf,
+    tensors: BTreeMap<String, (Arc<OnDisk>, TensorInfo)>,
     errors: Vec<Error>,
+}
+
+/// What an index, `model.safetensors.index.json`, says: in which file beside it each tensor is.
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
 }
 
 struct OnDisk {
@@ -187,28 +195,34 @@ impl TensorSource for Weight {
 }
 
 impl WeightsFile {
-    /// Opens a file and reads what it says of its tensors.
+    /// Opens a file and reads what it says of its tensors; of an index, a name with the ending `json`
+    /// (`model.safetensors.index.json`), every file that it names.
     ///
     /// # Errors
-    /// [`Error::WeightsFile`]: it cannot be read, is no safetensors file, or is cut short.
+    /// [`Error::WeightsFile`]: it cannot be read, is no safetensors file or index, or is cut short; a tensor is not
+    /// in the file that the index says.
     pub fn open(path: impl AsRef<Path>) -> Result<WeightsFile, Error> {
         let path = path.as_ref();
-        let (file, data, metadata) = head(path).map_err(|message| wrong(path, message))?;
-        let file = OnDisk {
-            path: path.to_path_buf(),
-            data,
-            file: Mutex::new(file),
+        let tensors = match path.extension() {
+            Some(ending) if ending == "json" => indexed(path)?,
+            _ => {
+                let (file, metadata) = head(path)?;
+                let tensors = metadata.tensors().into_iter();
+                tensors
+                    .map(|(name, info)| (name, (file.clone(), info.clone())))
+                    .collect()
+            }
         };
         Ok(WeightsFile {
-            file: Arc::new(file),
-            metadata,
+            path: path.to_path_buf(),
+            tensors,
             errors: Vec::new(),
         })
     }
 
     /// Names of all tensors.
-    pub fn names(&self) -> Vec<String> {
-        self.metadata.offset_keys()
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().map(String::as_str)
     }
 
     /// One tensor, of which nothing is read yet.
@@ -217,13 +231,10 @@ impl WeightsFile {
     /// [`Error::MissingTensor`] with the nearest name; [`Error::WeightsFile`] for an element type
     /// that the language does not have.
     pub fn stored(&self, name: &str) -> Result<StoredTensor, Error> {
-        let info = self.metadata.info(name).ok_or_else(|| {
-            let names = self.names();
-            let near = nearest(name, names.iter().map(String::as_str));
-            Error::MissingTensor {
-                name: name.into(),
-                near: near.map(str::to_owned),
-            }
+        let found = self.tensors.get(name);
+        let (file, info) = found.ok_or_else(|| Error::MissingTensor {
+            name: name.into(),
+            near: nearest(name, self.names()).map(str::to_owned),
         })?;
         let dtype = match info.dtype {
             Dtype::F64 => DType::F64,
@@ -239,14 +250,14 @@ impl WeightsFile {
                 let message = format!(
                     "`{name}` has element type {other:?}, which the language does not have"
                 );
-                return Err(wrong(&self.file.path, message));
+                return Err(wrong(&file.path, message));
             }
         };
         Ok(StoredTensor {
-            file: self.file.clone(),
+            file: file.clone(),
             dtype,
             shape: info.shape.clone(),
-            start: self.file.data + info.data_offsets.0 as u64,
+            start: file.data + info.data_offsets.0 as u64,
         })
     }
 
@@ -305,15 +316,59 @@ impl WeightsFile {
             Ok(weights)
         } else {
             Err(Error::Weights {
-                path: self.file.path.clone(),
+                path: self.path,
                 errors: self.errors,
             })
         }
     }
 }
 
+/// The tensors of an index, each in its file.
+fn indexed(path: &Path) -> Result<BTreeMap<String, (Arc<OnDisk>, TensorInfo)>, Error> {
+    let text = std::fs::read(path).map_err(|e| wrong(path, e.to_string()))?;
+    let index: Index = serde_json::from_slice(&text).map_err(|e| wrong(path, e.to_string()))?;
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let (mut files, mut tensors) = (BTreeMap::new(), BTreeMap::new());
+    for (name, file) in index.weight_map {
+        // Weights come from others: an index reaches no file that is not beside it.
+        let mut parts = Path::new(&file).components();
+        if !matches!(
+            (parts.next(), parts.next()),
+            (Some(Component::Normal(_)), None)
+        ) {
+            let message = format!("`{name}` is in `{file}`, which is no file beside the index");
+            return Err(wrong(path, message));
+        }
+        let (on_disk, metadata) = match files.get(&file) {
+            Some(open) => open,
+            None => files
+                .entry(file.clone())
+                .or_insert(head(&folder.join(&file))?),
+        };
+        let Some(info) = metadata.info(&name) else {
+            return Err(wrong(
+                path,
+                format!("`{name}` is in `{file}`, which has no such tensor"),
+            ));
+        };
+        tensors.insert(name, (on_disk.clone(), info.clone()));
+    }
+    Ok(tensors)
+}
+
+/// An open file and what its header says.
+fn head(path: &Path) -> Result<(Arc<OnDisk>, Metadata), Error> {
+    let (file, data, metadata) = header(path).map_err(|message| wrong(path, message))?;
+    let on_disk = OnDisk {
+        path: path.to_path_buf(),
+        data,
+        file: Mutex::new(file),
+    };
+    Ok((Arc::new(on_disk), metadata))
+}
+
 /// A file, where its data begin, and what its header says.
-fn head(path: &Path) -> Result<(File, u64, Metadata), String> {
+fn header(path: &Path) -> Result<(File, u64, Metadata), String> {
     let text = |e: io::Error| e.to_string();
     let mut file = File::open(path).map_err(text)?;
     let size = file.metadata().map_err(text)?.len();

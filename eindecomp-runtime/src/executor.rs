@@ -234,6 +234,17 @@ impl Executor {
         self.planned.received
     }
 
+    /// Bytes of weights that [`Executor::load`] brings to the devices of this process.
+    pub fn weight_bytes(&self) -> u64 {
+        let tasks = &self.graph_tasks;
+        let loads = tasks.load.iter().filter_map(|task| match task.kind {
+            TaskKind::Load { dst } => Some(tasks.buffer(dst)),
+            _ => None,
+        });
+        let here = loads.filter(|buffer| self.ranks.owns(tasks, buffer.device));
+        here.map(|buffer| buffer.bytes()).sum()
+    }
+
     /// Bytes that are allocated for all devices of this process together.
     pub fn memory_bytes(&self) -> u64 {
         self.storage.bytes()

@@ -184,6 +184,81 @@ fn all_that_is_wrong_is_listed() {
     });
 }
 
+/// Weights in several files, as an index says; and what may be wrong with one.
+#[test]
+fn an_index_names_the_files() {
+    within(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = good(folder.path());
+        let x = named([("x", ramp(&[2, 2]))]);
+        let graph = || two::graph().into_graph().unwrap();
+        let run = |path: &Path| {
+            let mut program = session(2)
+                .compile_graph(graph(), dims(&[("B", 2)]))
+                .unwrap();
+            let file = WeightsFile::open(path)?;
+            let stored = |name: &str| Ok((name.to_owned(), file.stored(name)?));
+            let stored: Result<_, Error> = ["first", "second"].into_iter().map(stored).collect();
+            program.load_stored(stored?)?;
+            program.run(&x)
+        };
+        let whole = run(&path).unwrap();
+
+        let part = |name: &str, header: String, data: std::ops::Range<usize>| {
+            let part = file(folder.path(), &format!("{{{header}}}"), data.end);
+            let mut bytes = fs::read(&part).unwrap();
+            let head = bytes.len() - data.end;
+            bytes.drain(head..head + data.start);
+            fs::write(folder.path().join(name), bytes).unwrap();
+        };
+        part(
+            "a.safetensors",
+            entry("first", "F32", "[2,3]", 0, 24),
+            0..24,
+        );
+        part(
+            "b.safetensors",
+            entry("second", "F32", "[3,2]", 0, 24),
+            24..48,
+        );
+        let index = |text: &str| {
+            let path = folder.path().join("model.safetensors.index.json");
+            fs::write(&path, text).unwrap();
+            path
+        };
+        let good = r#"{"metadata":{"total_size":48},"weight_map":{"first":"a.safetensors","second":"b.safetensors"}}"#;
+        assert_eq!(run(&index(good)).unwrap(), whole);
+        assert!(two::Weights::from_safetensors(index(good)).is_ok());
+        for (text, said) in [
+            ("{", "EOF"),
+            (
+                r#"{"weight_map":{"first":"../a.safetensors"}}"#,
+                "is no file beside the index",
+            ),
+            (
+                r#"{"weight_map":{"first":"/etc/passwd"}}"#,
+                "is no file beside the index",
+            ),
+            (
+                r#"{"weight_map":{"first":""}}"#,
+                "is no file beside the index",
+            ),
+            (
+                r#"{"weight_map":{"first":"b.safetensors"}}"#,
+                "which has no such tensor",
+            ),
+            (
+                r#"{"weight_map":{"first":"c.safetensors"}}"#,
+                "c.safetensors",
+            ),
+            (r#"{"weight_map":{"first":"a.safetensors"}}"#, "`second`"),
+        ] {
+            let error = run(&index(text)).unwrap_err().to_string();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    });
+}
+
 /// A file that changes under a program: its weights are lost, and are there when they are loaded again.
 #[test]
 fn files_that_shrink_are_told() {
