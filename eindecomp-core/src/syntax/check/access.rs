@@ -51,8 +51,8 @@ impl StmtCx<'_, '_> {
             return None;
         }
         let otherwise = match default {
-            None => None,
-            Some(outside) => Some(self.outside(outside, t.dtype)?),
+            None => Some(None),
+            Some(outside) => self.outside(outside, t.dtype).map(Some),
         };
         let access = Arc::new(Access {
             place: place.to_string(),
@@ -75,7 +75,7 @@ impl StmtCx<'_, '_> {
         let read = Read {
             place: tensor,
             subs: made?,
-            otherwise,
+            otherwise: otherwise?,
             guarded: false,
         };
         Some(Expr {
@@ -85,15 +85,18 @@ impl StmtCx<'_, '_> {
         })
     }
 
-    /// Counts the indices in a subscript as used.
+    /// Looks at a subscript of what cannot be read: its indices are used.
     fn mark(&mut self, sub: &ast::Sub) {
         match sub {
-            ast::Sub::Expr(e) => {
-                if let Some(index) = bare_name(e).and_then(|n| self.visible_index(n.as_str())) {
-                    self.indices[index.at()].used_right = true;
-                    self.uses.poisoned.insert(index);
+            ast::Sub::Expr(e) => match bare_name(e) {
+                Some(name) => {
+                    if let Some(index) = self.visible_index(name.as_str()) {
+                        self.indices[index.at()].used_right = true;
+                        self.uses.poisoned.insert(index);
+                    }
                 }
-            }
+                None => drop(self.position(e)),
+            },
             ast::Sub::Merged(parts, _) => parts.iter().for_each(|part| self.mark(part)),
             ast::Sub::Rest(_) => {}
         }

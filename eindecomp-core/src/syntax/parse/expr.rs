@@ -543,6 +543,11 @@ impl Parser {
             let fix = number.map(|number| Fix::replace(path.span, number, "write {}"));
             return Err(Box::new(diag.fixes(fix)));
         }
+        if word.is_none() && self.is_name_at(self.at) {
+            let diag = self.unexpected_diag("a literal after `else`");
+            let help = "a value that is computed stands in a branch: `if … { x[…] } else { … }`";
+            return Err(Box::new(diag.help(help)));
+        }
         self.at += usize::from(word.is_some());
         let lit = match word {
             Some(lit) => lit,
