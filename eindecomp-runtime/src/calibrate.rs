@@ -218,12 +218,12 @@ impl Bench {
 }
 
 /// At least 1, however short.
-fn nanoseconds(time: Duration) -> u64 {
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
 /// A rate that a cluster may have.
-fn per_second(amount: u64, time: Duration) -> u64 {
+pub(crate) fn per_second(amount: u64, time: Duration) -> u64 {
     let rate = u128::from(amount) * 1_000_000_000 / u128::from(nanoseconds(time));
     u64::try_from(rate).unwrap_or(MAX_RATE).clamp(1, MAX_RATE)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use eindecomp::transport::Transport;
+use eindecomp::transport::{Transport, ping, pong};
 use eindecomp::{CacheMode, Cluster, Error, Job, JobError, PlanOrigin, Session};
 use eindecomp_core::ein::DType;
 use eindecomp_core::graph::testing::random_graph;
@@ -312,4 +312,22 @@ fn what_rank_0_cannot_plan_no_rank_runs() {
     });
     assert!(errors[0].contains("frozen"), "{}", errors[0]);
     assert_eq!(errors[1], format!("rank 0: {}", errors[0]));
+}
+
+/// The way between two ranks, measured by one of them.
+#[test]
+fn ways_are_measured_by_messages_to_and_fro() {
+    let found = on_ranks(3, |transport| match transport.rank() {
+        0 => Some([1, 2].map(|other| ping(&*transport, other))),
+        _ => {
+            pong(&*transport, 0);
+            None
+        }
+    });
+    assert!(found[1].is_none() && found[2].is_none());
+    for link in found[0].expect("those of rank 0") {
+        // a thread is nearer than a second, and quicker than a modem
+        assert!((1..1_000_000_000).contains(&link.latency), "{link:?}");
+        assert!(link.bandwidth > 7_000, "{link:?}");
+    }
 }

@@ -32,15 +32,17 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// From the death of a rank to that of the job.
 const REACTION: Duration = Duration::from_secs(10);
 
-/// The MPI that is installed.
+/// The MPI that is installed, and a folder for what jobs keep.
 pub struct Launcher {
     open_mpi: bool,
+    folder: tempfile::TempDir,
 }
 
 pub fn launcher() -> Option<Launcher> {
     let version = Command::new("mpirun").arg("--version").output().ok()?;
     let open_mpi = String::from_utf8_lossy(&version.stdout).contains("Open MPI");
-    Some(Launcher { open_mpi })
+    let folder = tempfile::tempdir().ok()?;
+    Some(Launcher { open_mpi, folder })
 }
 
 impl Launcher {
@@ -62,6 +64,7 @@ impl Launcher {
         }
         command.arg(program).env(TEST, test.name);
         command.env("EINDECOMP_MODE", "off");
+        command.env("EINDECOMP_CACHE", self.folder.path());
         command.envs(test.env.iter().copied());
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().map_err(|e| format!("mpirun: {e}"))

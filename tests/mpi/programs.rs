@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use eindecomp::{Cluster, EinGraph, Launched, PlanOrigin, Session};
 use eindecomp_core::graph::Role;
+use eindecomp_core::plan::cluster::Links;
 use eindecomp_core::reference::RefTensor;
 use eindecomp_runtime::Tensor;
 use eindecomp_runtime::transport::{Message, Mpi, Receive, Transport, tell, told};
@@ -36,6 +37,7 @@ pub fn tests() -> Vec<Test> {
         test("decode", decode, RANKS),
         test("reaction_mapper", reaction_mapper, RANKS),
         test("large_messages", large_messages, &[2]),
+        test("measured_ways", measured_ways, &[1, 2, 3]),
     ]
 }
 
@@ -245,6 +247,28 @@ fn large_messages() {
         let bytes = message.bytes();
         let right = |at: usize| bytes[at] == byte(other, n, at);
         assert!(places(sizes[n]).all(right), "message {n}");
+    }
+    println!("{SAID}");
+}
+
+/// The ways between ranks are measured once, and the same on every rank.
+fn measured_ways() {
+    let job = Cluster::mpi().expect("a job");
+    let again = Cluster::mpi().expect("the same job");
+    assert_eq!(job.cluster(), again.cluster());
+    let folder = std::env::var_os("EINDECOMP_CACHE").expect("the launcher says it");
+    let file = std::path::Path::new(&folder).join("mpi.json");
+    let kept: serde_json::Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let ours = |ways: &&serde_json::Value| ways["neighbours"] == job.ranks();
+    let ways = kept.as_array().unwrap().iter().find(ours).expect("kept");
+    assert!(ways["between"].is_null(), "{ways}");
+    match (&job.cluster().server.links, job.ranks()) {
+        (_, 1) => assert!(ways["within"].is_null(), "{ways}"),
+        (Links::Switch(link), _) => {
+            assert_eq!(ways["within"], serde_json::json!(link));
+            assert_eq!(job.cluster().server.device.port, link.bandwidth);
+        }
+        (other, _) => panic!("{other:?}"),
     }
     println!("{SAID}");
 }

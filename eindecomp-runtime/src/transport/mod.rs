@@ -8,11 +8,13 @@ mod counters;
 mod message;
 #[cfg(feature = "mpi")]
 mod mpi;
+mod ping;
 
 pub(crate) use counters::Counters;
 pub use message::{Message, Receive, tell, told, wait};
 #[cfg(feature = "mpi")]
 pub use mpi::{Mpi, MpiError};
+pub use ping::{ping, pong};
 
 /// The first tag of a run's messages; those below are for what happens between runs.
 pub(crate) const FIRST_TAG: u32 = 8;
@@ -22,6 +24,9 @@ pub(crate) const STATE_TAG: u32 = 0;
 pub(crate) const AGREE_TAG: u32 = 1;
 /// The tags of texts: of their length, and of themselves.
 pub(crate) const TEXT_TAGS: [u32; 2] = [2, 3];
+
+/// The tag of what measures the way between two ranks.
+pub(crate) const LINK_TAG: u32 = 4;
 
 /// The processes of a job, seen from one of them.
 ///
