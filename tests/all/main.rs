@@ -17,6 +17,7 @@ mod ein_macro;
 mod einsum_strings;
 mod errors;
 mod generics;
+mod gpu_kernels;
 mod gpus;
 mod halo;
 mod kernels;

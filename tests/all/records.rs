@@ -193,6 +193,29 @@ fn dims<'n>(block: &str, sizes: &[i64]) -> Vec<(&'n str, i64)> {
     names.iter().copied().zip(sizes.iter().copied()).collect()
 }
 
+/// Every block with inputs: small ones, and some with many rows.
+pub fn samples() -> Vec<(&'static str, Arc<BoundGraph>, BTreeMap<Arc<str>, RefTensor>)> {
+    let sizes: [(&str, &[i64]); 9] = [
+        ("stats", &[2, 3, 7]),
+        ("stats", &[3, 2, 300]),
+        ("products", &[5, 4, 9]),
+        ("attention", &[2, 3, 4, 9, 2, 5]),
+        ("attention", &[1, 2, 17, 33, 8, 9]),
+        ("grouped", &[2, 2, 5, 9, 3]),
+        ("grouped", &[1, 2, 9, 40, 8]),
+        ("decode", &[2, 9, 5]),
+        ("ring", &[6, 32, 4]),
+    ];
+    let sample = |(block, sizes): (&'static str, &[i64])| {
+        let dims = dims(block, sizes);
+        let graph = graph(block, &dims);
+        let below = dims.iter().find(|d| d.0 == "T").map_or(1, |d| d.1);
+        let inputs = inputs(&graph, 11, below);
+        (block, graph, inputs)
+    };
+    sizes.into_iter().map(sample).collect()
+}
+
 proptest! {
     #![proptest_config(config(300))]
 

@@ -1,7 +1,8 @@
 //! The runner of kernels for GPUs: their text compiled as C++, one task after the other.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use std::time::Instant;
 
 use eindecomp_core::graph::BoundGraph;
 use eindecomp_core::pass::Pipeline;
@@ -13,7 +14,7 @@ use eindecomp_runtime::backend::cuda::twin::Twin;
 use crate::cases::{Case, Program, Work};
 use crate::expect::Output;
 use crate::runner::Runner;
-use crate::support::gpu::Prepared;
+use crate::support::gpu::{Prepared, compiles};
 
 /// Plans of one graph: numbers of devices.
 const DEVICES: [u32; 3] = [1, 2, 4];
@@ -57,7 +58,17 @@ pub fn runners(cases: &[Case]) -> Result<Vec<Gpu>, String> {
             programs: prepared.collect(),
         }
     });
+    let started = Instant::now();
     twin.compile(&modules)?;
+    let distinct: HashSet<&Arc<Module>> = modules.iter().collect();
+    let (count, seconds) = (distinct.len(), started.elapsed().as_secs_f32());
+    println!("{count} modules of CUDA C compiled as C++ in {seconds:.1} s");
+    let started = Instant::now();
+    let count = compiles(&modules);
+    println!(
+        "{count} modules compiled by NVRTC in {:.1} s",
+        started.elapsed().as_secs_f32()
+    );
     Ok(runners.into())
 }
 

@@ -2,8 +2,8 @@
 //! buffer of the task graph.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use eindecomp_core::ein::DType;
 use eindecomp_core::graph::{BoundGraph, NodeId};
@@ -13,6 +13,7 @@ use eindecomp_core::task::{BufferId, BufferRole, TaskGraph, TaskKind};
 use eindecomp_runtime::backend::cuda::call::{
     Arg, Call, Compute, FAULT_WORDS, Gemm, Matrix, Module, Place, Pointer, Window, Work,
 };
+use eindecomp_runtime::backend::cuda::nvrtc::Nvrtc;
 use eindecomp_runtime::backend::cuda::twin::{Argument, Launched, Memory, Twin};
 use eindecomp_runtime::backend::cuda::{GpuKernel, copy_call};
 use eindecomp_runtime::{Data, Tensor};
@@ -75,10 +76,25 @@ impl Prepared {
     /// # Errors
     /// A vertex without a kernel, or windows that do not fit.
     pub fn new(graph: &Arc<BoundGraph>, tasks: TaskGraph) -> Result<Prepared, String> {
+        Prepared::bounded(graph, tasks, None)
+    }
+
+    /// The same with so many elements of intermediate arrays at a time.
+    ///
+    /// # Errors
+    /// As [`Prepared::new`].
+    pub fn bounded(
+        graph: &Arc<BoundGraph>,
+        tasks: TaskGraph,
+        staged: Option<usize>,
+    ) -> Result<Prepared, String> {
         let mut kernels = BTreeMap::new();
         for (id, node) in graph.ids() {
             if node.einsum().is_some() {
-                let kernel = GpuKernel::compile(graph, id);
+                let kernel = match staged {
+                    None => GpuKernel::compile(graph, id),
+                    Some(staged) => GpuKernel::bounded(graph, id, staged),
+                };
                 kernels.insert(id, kernel.map_err(|e| format!("{}: {e}", node.name))?);
             }
         }
@@ -247,6 +263,63 @@ impl Prepared {
         }
         &buffers[id.0 as usize]
     }
+}
+
+/// Is every element within `tolerance` of the wanted one, or as rounded?
+///
+/// # Errors
+/// The first that is not.
+pub fn near(got: &[RefTensor], want: &[RefTensor], tolerance: f64) -> Result<(), String> {
+    for (n, (got, want)) in got.iter().zip(want).enumerate() {
+        let rounded = to_reference(&to_runtime(want));
+        for (at, (g, w)) in got.to_f64().into_iter().zip(rounded.to_f64()).enumerate() {
+            let same = g == w || g.is_nan() && w.is_nan();
+            if !same
+                && (g - w).abs().partial_cmp(&(tolerance * w.abs().max(1.0)))
+                    != Some(std::cmp::Ordering::Less)
+            {
+                return Err(format!("output {n}[{at}] is {g}, not {w}"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Architectures that every kernel is compiled for, unless `EINDECOMP_GPU_ARCHS` names others.
+const ARCHITECTURES: &str = "sm_90";
+/// Kernels that spill registers, and may.
+const SPILLS: [&str; 0] = [];
+
+/// Compiles modules for GPUs, each once per process, and looks at the figures of their kernels; how many were
+/// new. Without NVRTC (`EINDECOMP_NVRTC`: where its Python package is unpacked) it says so.
+///
+/// # Panics
+/// Where a kernel does not compile without warnings, spills registers, or needs more than a block has.
+pub fn compiles(modules: &[Arc<Module>]) -> usize {
+    static NVRTC: LazyLock<Option<Nvrtc>> = LazyLock::new(|| {
+        let Some(folder) = std::env::var_os("EINDECOMP_NVRTC") else {
+            println!("EINDECOMP_NVRTC is not set: kernels are not compiled for GPUs");
+            return None;
+        };
+        Some(Nvrtc::open(folder.as_ref()).unwrap_or_else(|e| panic!("{e}")))
+    });
+    static DONE: LazyLock<Mutex<HashSet<Arc<Module>>>> = LazyLock::new(Mutex::default);
+    let Some(nvrtc) = &*NVRTC else { return 0 };
+    let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let new = modules.iter().filter(|m| done.insert((*m).clone()));
+    let new: Vec<Arc<Module>> = new.cloned().collect();
+    drop(done);
+    let named = std::env::var("EINDECOMP_GPU_ARCHS");
+    for arch in named.as_deref().unwrap_or(ARCHITECTURES).split(',') {
+        let figures = nvrtc.compile(&new, arch).unwrap_or_else(|e| panic!("{e}"));
+        assert_eq!(figures.len(), new.len());
+        for (kernel, module) in figures.iter().zip(&new) {
+            let spills = kernel.spills > 0 && !SPILLS.iter().any(|s| kernel.entry.ends_with(s));
+            let fits = kernel.registers <= 255 && kernel.shared <= 48 << 10 && !spills;
+            assert!(fits, "{arch}: {kernel:?}\n{}", module.source);
+        }
+    }
+    new.len()
 }
 
 fn set_known(memory: &Memory<'_>) {

@@ -14,11 +14,17 @@ mod stencils;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::support::gpu::{Prepared, compiles};
 use crate::support::{to_reference, to_runtime};
 use eindecomp::{
     Array, Cluster, Dims, MemoryMode, Model, ModelGraph, Pack, Residency, Session, Tensors,
 };
+use eindecomp_core::graph::BoundGraph;
+use eindecomp_core::pass::Pipeline;
+use eindecomp_core::plan::testing::random_plan;
 use eindecomp_core::reference;
+use eindecomp_core::task::lower::lower;
+use eindecomp_runtime::backend::cuda::twin::Twin;
 use ndarray::{ArrayD, Dim, Dimension};
 
 /// Sums of up to a few hundred terms of about 1, in f32.
@@ -49,6 +55,7 @@ where
             outputs.map(|o| o.name.to_string()).collect()
         };
         near("reference", &self.reference(), want);
+        self.on_gpu_kernels(want);
         for devices in [1, 2, 3, 4, 8] {
             for memory in MemoryMode::ALL {
                 let session = Session::builder()
@@ -72,7 +79,29 @@ where
         }
     }
 
-    fn reference(&self) -> Vec<Vec<f64>> {
+    /// The same by kernels for GPUs, as passes leave the graph and on three devices.
+    #[track_caller]
+    fn on_gpu_kernels(&self, want: &[Vec<f64>]) {
+        let (graph, inputs) = self.bound();
+        let fused = Pipeline::default().run(graph.clone()).expect("passes").0;
+        let mut jobs = Vec::new();
+        for (graph, devices) in [(fused, 1), (graph, 3)] {
+            let graph = Arc::new(graph);
+            let tasks = lower(&graph, &random_plan(&graph, devices, 7)).expect("tasks");
+            jobs.push(Prepared::new(&graph, tasks).unwrap_or_else(|e| panic!("{e}")));
+        }
+        let modules: Vec<_> = jobs.iter().flat_map(Prepared::modules).collect();
+        compiles(&modules);
+        let twin = Twin::default();
+        twin.compile(&modules).unwrap_or_else(|e| panic!("{e}"));
+        for job in jobs {
+            let got = job.run(&twin, &inputs, 1).unwrap_or_else(|e| panic!("{e}"));
+            let got: Vec<Vec<f64>> = got.iter().map(|t| t.to_f64()).collect();
+            near("CUDA C as C++", &got, want);
+        }
+    }
+
+    fn bound(&self) -> (BoundGraph, BTreeMap<Arc<str>, reference::RefTensor>) {
         let mut tensors = Tensors::new();
         (self.inputs)().pack(&mut tensors);
         (self.weights)().pack(&mut tensors);
@@ -83,7 +112,11 @@ where
         let dims = (self.dims)().values().into_iter();
         let dims = dims.map(|(n, v)| (Arc::from(n), v as i64)).collect();
         let graph = (self.graph)().into_graph().expect("a graph");
-        let graph = graph.bind(&dims).expect("dims that fit");
+        (graph.bind(&dims).expect("dims that fit"), inputs)
+    }
+
+    fn reference(&self) -> Vec<Vec<f64>> {
+        let (graph, inputs) = self.bound();
         let outputs = reference::run(&graph, &inputs).expect("a result");
         let rounded = |t: &reference::RefTensor| to_reference(&to_runtime(t)).to_f64();
         outputs.iter().map(rounded).collect()

@@ -19,7 +19,7 @@ use crate::backend::error::{KernelError, KernelRunError};
 use crate::backend::program::Kind;
 use crate::backend::split::{Inner, Split, Statement, Tensor};
 
-/// Elements of results of inner reductions that are in the workspace at a time.
+/// Elements of intermediate arrays that are in the workspace at a time: 16 MiB of f32.
 const STAGED: usize = 1 << 22;
 
 /// The operands of every kernel of a vertex that may find an index out of range.
@@ -27,6 +27,8 @@ const STAGED: usize = 1 << 22;
 pub(super) struct Sites {
     node: NodeId,
     operands: Vec<Vec<Tensor>>,
+    /// Elements of intermediate arrays at a time.
+    pub(super) staged: usize,
 }
 
 impl Sites {
@@ -45,6 +47,8 @@ pub(super) enum Kernel {
         rest: Box<Plain>,
         /// What the rest reads of the operands and, numbered after them, the results of stages.
         kept: Vec<usize>,
+        /// Elements of the results of stages at a time.
+        most: usize,
     },
     Softmax(Box<Softmax>),
 }
@@ -77,6 +81,7 @@ impl Kernel {
             stages,
             rest: plain(split.rest, sites)?,
             kept: split.kept,
+            most: sites.staged,
         })
     }
 
@@ -91,7 +96,12 @@ impl Kernel {
         match self {
             Kernel::Plain(plain) => plain.calls(tile, reads, ends, slots, builder),
             Kernel::Softmax(softmax) => softmax.calls(tile, reads, ends, slots, builder),
-            Kernel::Staged { stages, rest, kept } => {
+            Kernel::Staged {
+                stages,
+                rest,
+                kept,
+                most,
+            } => {
                 let staged = |block: &Region| {
                     let axes = stages
                         .iter()
@@ -99,8 +109,8 @@ impl Kernel {
                     axes.sum::<usize>()
                 };
                 let e = &rest.statement.einsum;
-                for block in blocks(tile, &rest.out, e, STAGED, &staged) {
-                    let count = staged(&block).div_ceil(STAGED);
+                for block in blocks(tile, &rest.out, e, *most, &staged) {
+                    let count = staged(&block).div_ceil(*most);
                     let length = volume(&block, &rest.reduced).div_ceil(count.max(1)).max(1);
                     let splits = rest.reduced.iter().all(|l| splittable(e)[l.at()]);
                     let parts = match volume(&block, &rest.reduced) {
@@ -258,6 +268,19 @@ impl GpuKernel {
     /// [`KernelError`]: on inputs, on graphs that do not verify, on absurd index expressions, and on opaque
     /// kernels, which are Rust functions.
     pub fn compile(graph: &BoundGraph, node: NodeId) -> Result<GpuKernel, KernelError> {
+        GpuKernel::bounded(graph, node, STAGED)
+    }
+
+    /// The same with at most about so many elements of intermediate arrays (scores, results of inner
+    /// reductions) in the workspace at a time.
+    ///
+    /// # Errors
+    /// As [`GpuKernel::compile`].
+    pub fn bounded(
+        graph: &BoundGraph,
+        node: NodeId,
+        staged: usize,
+    ) -> Result<GpuKernel, KernelError> {
         let statement = Statement::of(graph, node)?;
         if let Some(opaque) = statement.einsum.opaque() {
             return Err(KernelError::Host(opaque.kernel.clone()));
@@ -265,6 +288,7 @@ impl GpuKernel {
         let mut sites = Sites {
             node,
             operands: Vec::new(),
+            staged: staged.max(1),
         };
         let e = &statement.einsum;
         let state = e.reduce.as_ref().filter(|r| !r.agg.selects());

@@ -10,7 +10,8 @@
 //!
 //! `vertex` says what makes kernels, `driver` what is asked of a GPU driver. `steps` is a task graph as steps of
 //! streams, `order` the events that these need, `executor` what runs them; `measure` makes a cluster of the
-//! devices. `fake` is a driver without GPUs, and `twin` runs kernels on the CPU, for tests.
+//! devices. `fake` is a driver without GPUs, `twin` runs kernels on the CPU, and `nvrtc`
+//! compiles them without a GPU, for tests.
 
 pub mod call;
 mod contraction;
@@ -23,6 +24,8 @@ mod kernel;
 mod loads;
 mod measure;
 mod merge;
+#[cfg(feature = "testing")]
+pub mod nvrtc;
 mod order;
 mod plain;
 mod softmax;

@@ -15,8 +15,6 @@ use crate::backend::error::KernelError;
 use crate::backend::program::Kind;
 use crate::backend::split::{Inner, SoftmaxParts, Statement, record_labels};
 
-/// Scores at a time.
-const SCORES: usize = 1 << 22;
 /// Least length of a part of the reduced range, as long as there is more than one row.
 const LENGTH: usize = 1 << 12;
 
@@ -36,6 +34,8 @@ pub(super) struct Softmax {
     weigh: Option<(Inner, Kernel)>,
     weights: DType,
     dtype: DType,
+    /// Scores at a time.
+    most: usize,
 }
 
 impl Softmax {
@@ -65,6 +65,7 @@ impl Softmax {
             weigh,
             weights,
             dtype,
+            most: sites.staged,
             statement,
         })
     }
@@ -79,8 +80,8 @@ impl Softmax {
     ) {
         let length = volume(tile, &self.reduced);
         let rows = &self.labels[0];
-        let most = |block: &Region| volume(block, rows) * length.min(LENGTH);
-        for block in blocks(tile, &self.out, &self.statement.einsum, SCORES, &most) {
+        let scores = |block: &Region| volume(block, rows) * length.min(LENGTH);
+        for block in blocks(tile, &self.out, &self.statement.einsum, self.most, &scores) {
             builder.scoped(|builder| self.block(&block, reads, ends, slots, builder));
         }
     }
@@ -101,7 +102,7 @@ impl Softmax {
         let rows = volume(block, &self.labels[0]);
         let width = volume(block, &self.labels[2]) / rows.max(1);
         let scale = array(&self.labels[0], builder);
-        let length = (SCORES / rows.max(1)).max(1);
+        let length = (self.most / rows.max(1)).max(1);
         let parts = match volume(block, &self.reduced) {
             0 => vec![block.clone()],
             _ => cut(block, &self.reduced, &self.reduced, length),
