@@ -230,7 +230,7 @@ const SCALARS: [(&str, &str); 5] = [
         "rings",
         "fn rings<dim N>(x: f32[N, 11], y: f32[11, 19], n: i64[N, 11], m: i64[11, 19], t: f64[N, 11], u: f64[11, 19])
             -> (f32[N, 19], f32[N, 19], f64[N, 19], i64[N, 19], f64[N, 19], f64[19, N]) {
-            let a[i, j] = max[k] x[i, k] + y[k, j];
+            let a[i, j] = max[k] (x[i, k] + y[k, j]);
             let b[i, j] = min[k] abs(x[i, k] - y[k, j]);
             let c[i, j] = logsumexp[k] (clamp(t[i, k], -9.0, 9.0) + clamp(u[k, j], -9.0, 9.0));
             let d[i, j] = sum[k] n[i, k] * m[k, j];

@@ -342,6 +342,7 @@ DEVICE uint16_t to_f16(float x) {
     const uint16_t sign = (uint16_t)(bits_of_float(x) >> 31 << 15);
     const float size = fabsf(x);
     if (x != x) return (uint16_t)(sign | 0x7e00);
+    if (size == 0.0f) return sign;
     if (size >= 65520.0f) return (uint16_t)(sign | 0x7c00);
     int exponent = 0;
     frexpf(size, &exponent);
