@@ -10,6 +10,7 @@
 #   loader   edited plan cache entries, under wrong and right hashes; optimised
 #   cache    every bit of a plan cache entry flipped
 #   programs random well-typed programs x devices x placements x memory modes x runs against the reference
+#   gpu      random graphs x plans on the kernels for GPUs, run as C++; with EINDECOMP_NVRTC, compiled for every architecture
 #   ranks    every conformance case on 1, 2, 3, 4 and 8 ranks; needs MPI
 #   fuzz     edited and random programs and tokens through parser, checker and macro; optimised
 set -euo pipefail
@@ -43,7 +44,7 @@ campaign() {
     [ "$passed" = passed ]
 }
 
-[ $# -gt 0 ] || { sed -n '2,15s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,16s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
 for name in "$@"; do
     case $name in
         loader)
@@ -56,6 +57,10 @@ for name in "$@"; do
         search) campaign search 10000 --package eindecomp-core --lib -- exact_is_exhaustive searches_agree marginals_ limits_over_time ;;
         cache) campaign cache 1000000000 --test all flipped_bits ;;
         programs) campaign programs 10000 --test all programs:: ;;
+        gpu)
+            export EINDECOMP_GPU_ARCHS=sm_80,sm_90,sm_100 EINDECOMP_GPU_GRAPHS=${CASES:-1000}
+            campaign gpu "$EINDECOMP_GPU_GRAPHS" --test all gpu_kernels::
+            ;;
         ranks) EVERY_CASE=1 campaign ranks 1 --features cli,mpi --test mpi conformance ;;
         fuzz)
             # No assertion of the standard library, which are half of the time; overflow checks stay.
