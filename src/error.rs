@@ -135,6 +135,14 @@ pub enum Error {
     /// A task graph that breaks a rule: a bug of this crate.
     #[error(transparent)]
     Tasks(#[from] eindecomp_core::task::TaskError),
+    /// GPUs that cannot be used.
+    #[error(transparent)]
+    Gpus(#[from] eindecomp_runtime::backend::cuda::driver::GpuError),
+    /// A run on GPUs, where one list of commands is replayed, has no times of statements.
+    #[error(
+        "a run on GPUs is not timed by statement here: `nsys profile` names its kernels by what they compute"
+    )]
+    ProfileOnGpus,
     /// Running failed.
     #[error(transparent)]
     Run(#[from] eindecomp_runtime::RunError),

@@ -17,6 +17,7 @@ use eindecomp_runtime::transport::{Transport, tell, told};
 
 use crate::Error;
 use crate::cache::{Found, PlanOrigin, Task};
+use crate::gpus::GpuCluster;
 
 /// What ranks cannot do together.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -199,11 +200,18 @@ pub(crate) enum Kind {
     /// So many on this machine.
     Here(u32),
     Job(Box<Job>),
+    Gpus(Box<GpuCluster>),
 }
 
 impl From<Cluster> for Devices {
     fn from(cluster: Cluster) -> Devices {
         Devices(Kind::Given(Box::new(cluster)))
+    }
+}
+
+impl From<GpuCluster> for Devices {
+    fn from(gpus: GpuCluster) -> Devices {
+        Devices(Kind::Gpus(Box::new(gpus)))
     }
 }
 

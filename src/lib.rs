@@ -12,6 +12,7 @@ mod element;
 mod error;
 pub mod errors;
 mod fields;
+mod gpus;
 mod handle;
 mod job;
 pub mod machine;
@@ -23,6 +24,7 @@ mod planner;
 mod profile;
 mod program;
 mod progress;
+mod runner;
 #[cfg(test)]
 #[path = "../tests/support/seen.rs"]
 mod seen;
@@ -48,6 +50,7 @@ pub use eindecomp_core::plan::{Algorithm, Cluster, Objective, Plan, Residency};
 pub use eindecomp_runtime::{MemoryMode, Moved, Results, Trace, Traffic, transport};
 pub use element::{Float, Int};
 pub use error::{Error, ShapeError};
+pub use gpus::GpuCluster;
 pub use half;
 pub use handle::{CompositionError, CompositionErrors, Graph, Tensor};
 pub use job::{Devices, Job, JobError, Launched};

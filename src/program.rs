@@ -13,7 +13,7 @@ use eindecomp_core::plan::Plan;
 use eindecomp_core::task::TaskGraph;
 use eindecomp_core::task::verify::verify;
 use eindecomp_runtime::transport::agree::Action;
-use eindecomp_runtime::{Element, Executor, RunError, Tensor, Trace, Traffic};
+use eindecomp_runtime::{Element, RunError, Tensor, Trace, Traffic};
 use ndarray::Dimension;
 
 use crate::cache::PlanOrigin;
@@ -22,6 +22,7 @@ use crate::machine;
 use crate::model::{Array, Model, Pack, Tensors, Unpack, to_array};
 use crate::profile::Profile;
 use crate::progress::{Counted, Loading};
+use crate::runner::Runner;
 use crate::session::{Shared, bind};
 use crate::watch::Watched;
 use crate::weights::{StoredTensor, Weight};
@@ -54,19 +55,19 @@ struct Binding {
     graph: Arc<BoundGraph>,
     plan: Arc<Plan>,
     tasks: Arc<TaskGraph>,
-    executor: Executor,
+    runner: Runner,
     report: CompileReport,
 }
 
 impl Binding {
     /// Gives the devices their weights, and shows how far that is.
     fn load(&mut self, weights: &BTreeMap<String, Weight>) -> Result<Traffic, RunError> {
-        let loading = Loading::of(self.executor.weight_bytes());
+        let loading = Loading::of(self.runner.weight_bytes());
         let counted = weights.iter().map(|(name, weight)| {
             let loading = &loading;
             (name.clone(), Counted { weight, loading })
         });
-        self.executor.load(&counted.collect())
+        self.runner.load(&counted.collect())
     }
 
     fn new(
@@ -87,13 +88,7 @@ impl Binding {
         let tasks = planned_at.tasks;
         verify(&bound, &plan, &tasks)?;
         let tasks = Arc::new(tasks);
-        let executor = Executor::across(
-            bound.clone(),
-            tasks.clone(),
-            shared.workers.clone(),
-            shared.memory,
-            shared.ranks(),
-        )?;
+        let runner = Runner::new(shared, bound.clone(), tasks.clone())?;
         let report = CompileReport {
             origin: planned_at.origin,
             dims: planned_at.dims,
@@ -107,7 +102,7 @@ impl Binding {
             graph: bound,
             plan,
             tasks,
-            executor,
+            runner,
             report,
         })
     }
@@ -210,7 +205,7 @@ impl Program {
             Err(unread @ RunError::Weight { .. }) => Err(unread),
             loaded => Ok(loaded?),
         };
-        let states = self.states_elsewhere();
+        let states = self.states_elsewhere()?;
         // The others hold the weights before.
         self.bindings.truncate(1);
         self.weights = loaded.is_ok().then_some(weights);
@@ -221,10 +216,13 @@ impl Program {
 
     /// The states as they are after the last run, by input name; at first they are zeros. All ranks of
     /// a job ask for them at once.
-    pub fn state(&self) -> BTreeMap<String, Tensor> {
+    ///
+    /// # Errors
+    /// A GPU that fails.
+    pub fn state(&self) -> Result<BTreeMap<String, Tensor>, Error> {
         self.begin(Action::State, &Ok(BTreeMap::new()));
         let holder = self.holder().unwrap_or(0);
-        self.bindings[holder].executor.states()
+        Ok(self.bindings[holder].runner.states()?)
     }
 
     /// Gives every state a value: those of `states`, zeros for the others.
@@ -243,7 +241,7 @@ impl Program {
         }
         let kept = |role| role == Role::State;
         solve::dims(&self.graph, &states, kept, &self.dims, |_| true)?;
-        binding.executor.set_states(&states)?;
+        binding.runner.set_states(&states)?;
         self.stateful = Some(binding.dims.clone());
         Ok(())
     }
@@ -255,17 +253,19 @@ impl Program {
     }
 
     /// The states, unless the binding in front holds them.
-    fn states_elsewhere(&self) -> Option<BTreeMap<String, Tensor>> {
-        let holder = self.holder().filter(|at| *at > 0)?;
-        let states = self.bindings[holder].executor.states();
-        (!states.is_empty()).then_some(states)
+    fn states_elsewhere(&self) -> Result<Option<BTreeMap<String, Tensor>>, Error> {
+        let Some(holder) = self.holder().filter(|at| *at > 0) else {
+            return Ok(None);
+        };
+        let states = self.bindings[holder].runner.states()?;
+        Ok((!states.is_empty()).then_some(states))
     }
 
     /// The binding in front holds the states from now on.
     fn take_states(&mut self, states: Option<BTreeMap<String, Tensor>>) -> Result<(), Error> {
         let binding = &mut self.bindings[0];
         if let Some(states) = states {
-            binding.executor.set_states(&states)?;
+            binding.runner.set_states(&states)?;
         }
         self.stateful = Some(binding.dims.clone());
         Ok(())
@@ -282,8 +282,8 @@ impl Program {
         &mut self,
         inputs: &BTreeMap<String, Tensor>,
     ) -> Result<BTreeMap<String, Tensor>, Error> {
-        let executor = self.prepare(inputs)?;
-        let (mut outputs, trace) = executor.run(inputs, false)?;
+        let runner = self.prepare(inputs)?;
+        let (mut outputs, trace) = runner.run(inputs)?;
         self.trace = trace;
         self.watched.keep(&mut outputs);
         Ok(self.output_names().zip(outputs).collect())
@@ -315,9 +315,9 @@ impl Program {
         outputs: &mut [Tensor],
     ) -> Result<(), Error> {
         let (own, watching) = (self.watched.own(), !self.watched.is_empty());
-        let executor = self.prepare(inputs)?;
+        let runner = self.prepare(inputs)?;
         if !watching {
-            self.trace = executor.run_into(inputs, outputs, false)?;
+            self.trace = runner.run_into(inputs, outputs)?;
             return Ok(());
         }
         if outputs.len() != own {
@@ -329,14 +329,14 @@ impl Program {
             .into());
         }
         // the tensors of the caller, and those that are watched behind them
-        let mut all = executor.outputs();
+        let mut all = runner.outputs();
         let swap = |all: &mut [Tensor], outputs: &mut [Tensor]| {
             all.iter_mut()
                 .zip(outputs)
                 .for_each(|(a, b)| std::mem::swap(a, b));
         };
         swap(&mut all, outputs);
-        let done = executor.run_into(inputs, &mut all, false);
+        let done = runner.run_into(inputs, &mut all);
         swap(&mut all, outputs);
         self.trace = done?;
         self.watched.keep(&mut all);
@@ -348,27 +348,30 @@ impl Program {
     /// folder of plans.
     ///
     /// # Errors
-    /// As [`Program::run`], and figures of this machine that are there and cannot be read.
+    /// As [`Program::run`]; figures of this machine that are there and cannot be read; [`Error::ProfileOnGpus`].
     pub fn profile(&mut self, inputs: &BTreeMap<String, Tensor>) -> Result<Profile, Error> {
         let workers = self.shared.workers.count();
         let measured = self.shared.measured()?.map(|machine| machine.rates);
-        let executor = self.prepare(inputs)?;
+        let Runner::Cpu(executor) = self.prepare(inputs)? else {
+            return Err(Error::ProfileOnGpus);
+        };
         let (_, trace) = executor.run(inputs, true)?;
-        let Binding {
-            executor, graph, ..
-        } = &self.bindings[0];
+        let graph = &self.bindings[0].graph;
+        let Runner::Cpu(executor) = &self.bindings[0].runner else {
+            return Err(Error::ProfileOnGpus);
+        };
         let profile = Profile::new(executor, graph, &trace, workers, measured.as_ref());
         self.trace = trace;
         Ok(profile)
     }
 
-    fn prepare(&mut self, inputs: &BTreeMap<String, Tensor>) -> Result<&mut Executor, Error> {
+    fn prepare(&mut self, inputs: &BTreeMap<String, Tensor>) -> Result<&mut Runner, Error> {
         let given = |role| role == Role::Data;
         let stays = |symbol: &str| self.weight_dims.contains(symbol);
         let solved = solve::dims(&self.graph, inputs, given, &self.dims, stays);
         self.begin(Action::Run, &solved);
         self.bind(solved?)?;
-        Ok(&mut self.bindings[0].executor)
+        Ok(&mut self.bindings[0].runner)
     }
 
     /// Tells the job what this rank is about to do, at which dims.
@@ -386,12 +389,12 @@ impl Program {
                 let (block, fixed) = (self.block.as_deref(), &self.weight_dims);
                 let mut binding = Binding::new(&self.shared, &self.graph, block, &dims, fixed)?;
                 if let Some(weights) = &self.weights {
-                    binding.executor.load(weights)?;
+                    binding.load(weights)?;
                 }
                 self.bindings.insert(0, binding);
             }
         }
-        let states = self.states_elsewhere();
+        let states = self.states_elsewhere()?;
         self.bindings.truncate(BINDINGS);
         self.take_states(states)
     }
@@ -495,9 +498,9 @@ impl<M: Model> Compiled<M> {
     /// The states as they are after the last run; at first they are zeros.
     ///
     /// # Errors
-    /// None for states of a program that was compiled here.
+    /// As [`Program::state`].
     pub fn state(&self) -> Result<M::State, Error> {
-        M::State::unpack(&mut self.program.state().into_iter().collect())
+        M::State::unpack(&mut self.program.state()?.into_iter().collect())
     }
 
     /// Gives every state a value.

@@ -16,6 +16,7 @@ use eindecomp_core::plan::verify::verify;
 use eindecomp_core::plan::{Algorithm, Cluster, Objective, Plan, PlanOptions, Residency};
 use eindecomp_core::task::TaskGraph;
 use eindecomp_core::task::lower::lower;
+use eindecomp_runtime::backend::cuda::Gpus;
 use eindecomp_runtime::{MemoryMode, Ranks, Results, Workers};
 
 use crate::Error;
@@ -45,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) workers: Arc<Workers>,
     pub(crate) memory: MemoryMode,
     pub(crate) job: Option<Job>,
+    /// What its devices are, unless they are memory domains of the CPU.
+    pub(crate) gpus: Option<Gpus>,
     results: Results,
 }
 
@@ -364,10 +367,14 @@ impl SessionBuilder {
         if cache.mode == CacheMode::Record && cache.folder.is_none() {
             return Err(SessionError::NoFolder.into());
         }
-        let (cluster, job) = match self.cluster.0 {
-            Kind::Given(cluster) => (*cluster, None),
-            Kind::Here(devices) => (machine::cluster(cache.folder.as_deref(), devices)?, None),
-            Kind::Job(job) => (job.cluster.clone(), Some(*job)),
+        let (cluster, job, gpus) = match self.cluster.0 {
+            Kind::Given(cluster) => (*cluster, None, None),
+            Kind::Here(devices) => {
+                let here = machine::cluster(cache.folder.as_deref(), devices)?;
+                (here, None, None)
+            }
+            Kind::Job(job) => (job.cluster.clone(), Some(*job), None),
+            Kind::Gpus(given) => (given.cluster, None, Some(given.gpus)),
         };
         cluster.verify().map_err(SessionError::Cluster)?;
         let passes = Pipeline::up_to(self.last_pass.as_deref()).map_err(SessionError::Pass)?;
@@ -393,6 +400,7 @@ impl SessionBuilder {
                 workers,
                 memory,
                 job,
+                gpus,
                 results,
             }),
             watched: Vec::new(),

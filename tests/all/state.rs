@@ -98,6 +98,7 @@ fn check(source: &str, at: &[(&str, i64)], steps: &[Inputs]) {
                 }
                 let now: Inputs = program
                     .state()
+                    .expect("states")
                     .iter()
                     .map(|(name, t)| (name.as_str().into(), to_reference(t)))
                     .collect();

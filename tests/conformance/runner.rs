@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use eindecomp::{Cluster, EinGraph, MemoryMode, Residency, Session};
+use eindecomp::{Cluster, EinGraph, GpuCluster, MemoryMode, Residency, Session};
 use eindecomp_core::graph::{BoundGraph, GraphBuilder, Op, Pin, Role};
 use eindecomp_core::pass::Pipeline;
 use eindecomp_core::reference;
+use eindecomp_runtime::backend::cuda::Gpus;
+use eindecomp_runtime::backend::cuda::fake::{CpuKernels, Fake};
 use eindecomp_runtime::{Data, Tensor};
 
 use crate::cases::Program;
@@ -59,6 +61,7 @@ pub fn runners() -> Result<Vec<Box<dyn Runner>>, eindecomp::Error> {
         MemoryMode::Private,
         Role::Weight,
     )?));
+    all.extend(gpus());
     Ok(all)
 }
 
@@ -114,6 +117,104 @@ impl Runtime {
             role,
             session: session(devices, memory)?,
         })
+    }
+}
+
+/// Fake GPUs that do what streams and events permit in a random order: a few of the 1,000 orders that a campaign
+/// tries each case in (`EINDECOMP_ORDERS`), on 1, 2, 4 and 8 of them.
+fn gpus() -> Vec<Box<dyn Runner>> {
+    let orders = std::env::var("EINDECOMP_ORDERS")
+        .ok()
+        .and_then(|n| n.parse().ok());
+    let devices: &[u32] = if orders.is_some() {
+        &[1, 2, 4, 8]
+    } else {
+        &[2, 4]
+    };
+    let gpus = |&devices: &u32| -> Box<dyn Runner> {
+        Box::new(FakeGpus {
+            devices,
+            linked: devices != 4,
+            orders: orders.unwrap_or(1),
+        })
+    };
+    devices.iter().map(gpus).collect()
+}
+
+struct FakeGpus {
+    devices: u32,
+    linked: bool,
+    orders: u64,
+}
+
+impl FakeGpus {
+    /// All orders, which must give the same bits.
+    fn run_on(
+        &self,
+        devices: u32,
+        graph: &EinGraph,
+        program: &Program,
+    ) -> Result<Vec<Output>, String> {
+        let mut first: Option<Vec<Output>> = None;
+        for order in 0..self.orders {
+            let kernels = Arc::new(CpuKernels::default());
+            let gpus = Gpus {
+                driver: Arc::new(Fake::new(
+                    devices,
+                    1 << 36,
+                    self.linked,
+                    order,
+                    kernels.clone(),
+                )),
+                generator: kernels,
+            };
+            let session = Session::builder()
+                .cluster(GpuCluster::new(gpus, Cluster::cpus(devices)))
+                .residency(Residency::Sharded)
+                .workers(1)
+                .no_cache()
+                .build();
+            let got = session.and_then(|s| outputs(&s, Role::Data, graph.clone(), program));
+            let got = got.map_err(|e| e.to_string())?;
+            let bits = |outputs: &[Output]| -> Vec<u64> {
+                outputs
+                    .iter()
+                    .flat_map(|o| o.data.iter().map(|x| x.to_bits()))
+                    .collect()
+            };
+            match &first {
+                None => first = Some(got),
+                Some(first) if bits(first) == bits(&got) => {}
+                Some(_) => return Err(format!("order {order} gives other bits than order 0")),
+            }
+        }
+        first.ok_or_else(|| "no order".into())
+    }
+}
+
+impl Runner for FakeGpus {
+    fn name(&self) -> String {
+        let links = if self.linked { "linked" } else { "by the host" };
+        format!("p={} fake GPUs, {links}", self.devices)
+    }
+
+    fn run(&self, program: &Program) -> Result<Vec<Output>, String> {
+        let graph = rebuilt(&program.graph, Role::Data, &Parts::new())?;
+        self.run_on(self.devices, &graph, program)
+    }
+
+    fn run_partitioned(
+        &self,
+        program: &Program,
+        parts: &Parts,
+    ) -> Option<Result<Vec<Output>, String>> {
+        let run = || {
+            let graph = rebuilt(&program.graph, Role::Data, parts)?;
+            let blocks = graph.nodes().iter().map(|n| blocks(&n.pins));
+            let devices = blocks.max().unwrap_or(1).max(self.devices);
+            self.run_on(devices, &graph, program)
+        };
+        Some(run())
     }
 }
 

@@ -175,7 +175,7 @@ fn decode() {
         let (sent, received) = planned(&on_ranks, job.rank(), job.ranks());
         assert_eq!(traffic.sent.values().sum::<u64>(), sent, "step {n}");
         assert_eq!(traffic.moved().total(), received, "step {n}");
-        assert_eq!(on_ranks.state(), here.state(), "step {n}");
+        assert_eq!(on_ranks.state().unwrap(), here.state().unwrap(), "step {n}");
         if n == 3 {
             let states = BTreeMap::from([("kc".to_string(), values(&[4, 12, 6], 9))]);
             on_ranks.set_state(states.clone()).expect("fits");

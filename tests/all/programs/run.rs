@@ -15,9 +15,12 @@ use eindecomp_core::plan::testing::random_plan;
 use eindecomp_core::plan::{Cluster, Plan, Residency};
 use eindecomp_core::reference::{self, RefTensor};
 use eindecomp_core::syntax::{check, parse_text};
+use eindecomp_core::task::TaskGraph;
 use eindecomp_core::task::lower::lower;
 use eindecomp_core::task::verify::verify;
-use eindecomp_runtime::{Executor, MemoryMode, RunError, Tensor, Workers};
+use eindecomp_runtime::backend::cuda::fake::{CpuKernels, Fake};
+use eindecomp_runtime::backend::cuda::{GpuExecutor, Gpus};
+use eindecomp_runtime::{Executor, MemoryMode, RunError, Tensor, Trace, Workers};
 
 use crate::programs::generate::{LARGEST, Program};
 use crate::programs::kernels::KERNELS;
@@ -102,13 +105,21 @@ impl Runner {
         };
         let mut rng = Rng::new(seed ^ 0x5eed);
         let devices = 1 + rng.below(8) as u32;
-        let mode = rng.one_of(&MemoryMode::ALL);
+        let mut modes: Vec<Option<MemoryMode>> = MemoryMode::ALL.map(Some).into();
+        // GPUs
+        modes.push(None);
+        let mode = rng.one_of(&modes);
         let plan = placed(&graph, devices, &mut rng)?;
         let tasks = lower(&graph, &plan).map_err(|e| format!("tasks: {e}"))?;
         verify(&graph, &plan, &tasks).map_err(|e| format!("tasks do not verify: {e}"))?;
-        let workers = self.workers.clone();
-        let mut executor = Executor::new(graph.clone(), Arc::new(tasks), workers, mode)
-            .map_err(|e| format!("executor: {e}"))?;
+        let (workers, tasks) = (self.workers.clone(), Arc::new(tasks));
+        let executor = match mode {
+            Some(mode) => {
+                Executor::new(graph.clone(), tasks, workers, mode).map(|e| On::Cpu(Box::new(e)))
+            }
+            None => on_gpus(&graph, tasks, seed),
+        };
+        let mut executor = executor.map_err(|e| format!("executor: {e}"))?;
         let weights = inputs(&graph, program, Role::Weight, &mut rng);
         executor
             .load(&runtime(&weights))
@@ -126,7 +137,7 @@ impl Runner {
             let all = data.iter().chain(&weights);
             let all = all.map(|(n, t)| (n.clone(), t.clone())).collect();
             let want = reference::step(&graph, &all, &mut states);
-            match (want, executor.run(&runtime(&data), false)) {
+            match (want, executor.run(&runtime(&data))) {
                 (Ok(want), Ok((got, trace))) => {
                     let (moved, planned) = (trace.traffic.moved().total(), plan.moved_bytes);
                     if u128::from(moved) != planned {
@@ -139,7 +150,7 @@ impl Runner {
                 (Err(_), Err(_)) => {
                     failed = true;
                     if !executor.has_states() {
-                        let lost = executor.run(&runtime(&data), false);
+                        let lost = executor.run(&runtime(&data));
                         if !matches!(lost, Err(RunError::StateLost)) {
                             return Err("it runs on lost states".into());
                         }
@@ -163,8 +174,65 @@ impl Runner {
     }
 }
 
+/// What runs a program: memory of the CPU, or GPUs that are none.
+enum On {
+    Cpu(Box<Executor>),
+    Gpus(Box<GpuExecutor>),
+}
+
+fn on_gpus(graph: &Arc<BoundGraph>, tasks: Arc<TaskGraph>, seed: u64) -> Result<On, RunError> {
+    let kernels = Arc::new(CpuKernels::default());
+    let (devices, linked) = (tasks.devices, seed.is_multiple_of(2));
+    let gpus = Gpus {
+        driver: Arc::new(Fake::new(devices, 1 << 32, linked, seed, kernels.clone())),
+        generator: kernels,
+    };
+    let executor = GpuExecutor::new(graph.clone(), tasks, gpus)?;
+    Ok(On::Gpus(Box::new(executor)))
+}
+
+type Given = BTreeMap<String, Tensor>;
+
+impl On {
+    fn load(&mut self, weights: &Given) -> Result<(), RunError> {
+        match self {
+            On::Cpu(executor) => executor.load(weights),
+            On::Gpus(executor) => executor.load(weights),
+        }
+        .map(|_| ())
+    }
+
+    fn run(&mut self, data: &Given) -> Result<(Vec<Tensor>, Trace), RunError> {
+        match self {
+            On::Cpu(executor) => executor.run(data, false),
+            On::Gpus(executor) => executor.run(data),
+        }
+    }
+
+    fn states(&self) -> Result<Given, RunError> {
+        match self {
+            On::Cpu(executor) => Ok(executor.states()),
+            On::Gpus(executor) => executor.states(),
+        }
+    }
+
+    fn set_states(&mut self, states: &Given) -> Result<(), RunError> {
+        match self {
+            On::Cpu(executor) => executor.set_states(states),
+            On::Gpus(executor) => executor.set_states(states),
+        }
+    }
+
+    fn has_states(&self) -> bool {
+        match self {
+            On::Cpu(executor) => executor.has_states(),
+            On::Gpus(executor) => executor.has_states(),
+        }
+    }
+}
+
 /// Gives the states these values.
-fn reset(executor: &mut Executor, states: &Inputs) -> Result<(), String> {
+fn reset(executor: &mut On, states: &Inputs) -> Result<(), String> {
     let reset = executor.set_states(&runtime(states));
     reset.map_err(|e| format!("states: {e}"))
 }
@@ -181,8 +249,8 @@ fn zeros(graph: &BoundGraph) -> Inputs {
 }
 
 /// Are the states those of the reference?
-fn same_states(states: &Inputs, executor: &Executor) -> Result<(), String> {
-    let now = executor.states();
+fn same_states(states: &Inputs, executor: &On) -> Result<(), String> {
+    let now = executor.states().map_err(|e| format!("states: {e}"))?;
     for (name, want) in states {
         let got = now.get(&**name).map(|t| comparable(vec![to_reference(t)]));
         if got != Some(comparable(vec![want.clone()])) {

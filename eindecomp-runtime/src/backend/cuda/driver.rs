@@ -81,8 +81,8 @@ pub struct DeviceInfo {
 /// An argument of a kernel; each is 8 bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Argument {
-    /// A pointer to device memory.
-    Pointer(Address),
+    /// A pointer to device memory, and the bytes of the array from there on.
+    Pointer(Address, u64),
     /// An `i64`.
     Int(i64),
     /// An `f64`.

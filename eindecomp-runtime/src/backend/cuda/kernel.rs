@@ -432,6 +432,17 @@ impl GpuKernel {
         Ok(builder.work)
     }
 
+    /// What kind of kernel it is, for people.
+    pub fn describe(&self) -> String {
+        match &self.kernel {
+            Kernel::Plain(_) => "CUDA C".into(),
+            Kernel::Staged { stages, .. } => {
+                format!("CUDA C, {} inner reductions first", stages.len())
+            }
+            Kernel::Softmax(_) => "CUDA C, online softmax".into(),
+        }
+    }
+
     /// The error that a fault record tells, if it is of this vertex.
     pub fn fault(&self, record: &[u64; FAULT_WORDS]) -> Option<KernelRunError> {
         let site = record[0].checked_sub(1)?;

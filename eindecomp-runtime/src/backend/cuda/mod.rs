@@ -10,11 +10,13 @@
 //!
 //! `vertex` says what makes kernels, `driver` what is asked of a GPU driver. `steps` is a task graph as steps of
 //! streams, `order` the events that these need, `executor` what runs them; `measure` makes a cluster of the
-//! devices. `fake` is a driver without GPUs, `twin` runs kernels on the CPU, and `nvrtc`
-//! compiles them without a GPU, for tests.
+//! devices. `device` is the driver of real GPUs, `fake` one without any; `twin` runs kernels on the CPU, and
+//! `nvrtc` compiles them without a GPU, for tests.
 
 pub mod call;
 mod contraction;
+#[cfg(feature = "cuda")]
+mod device;
 pub mod driver;
 mod executor;
 #[cfg(feature = "testing")]
@@ -38,6 +40,9 @@ pub mod twin;
 pub mod vertex;
 
 pub use super::error::{KernelError, KernelRunError};
+#[cfg(feature = "cuda")]
+pub use device::Cuda;
 pub use executor::{GpuExecutor, Gpus};
 pub use kernel::{GpuKernel, copy_call};
 pub use measure::measure;
+pub use vertex::CudaC;

@@ -52,6 +52,15 @@ impl GpuExecutor {
         }
     }
 
+    /// Bytes of weights that [`GpuExecutor::load`] brings to the devices.
+    pub fn weight_bytes(&self) -> u64 {
+        let loads = self.tasks.load.iter().filter_map(|task| match task.kind {
+            TaskKind::Load { dst } => Some(self.tasks.buffer(dst).bytes()),
+            _ => None,
+        });
+        loads.sum()
+    }
+
     /// Fills the weights, by input name.
     ///
     /// # Errors

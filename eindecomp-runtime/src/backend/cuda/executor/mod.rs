@@ -10,11 +10,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use eindecomp_core::ein::DType;
-use eindecomp_core::graph::{BoundGraph, NodeId, Role};
+use eindecomp_core::graph::{BoundGraph, Role};
 use eindecomp_core::plan::layout::Region;
 use eindecomp_core::task::TaskGraph;
 
-use crate::backend::cpu::{KernelRunError, copy};
+use crate::backend::cpu::copy;
 use crate::backend::cuda::call::FAULT_WORDS;
 use crate::backend::cuda::driver::{
     Address, Argument, Command, Driver, GpuError, GraphId, MemoryId, Op, Place, Resource, StreamId,
@@ -347,26 +347,16 @@ impl GpuExecutor {
             let mut bytes = [0; FAULT_BYTES as usize];
             self.gpus.driver.read(self.staged(offset), &mut bytes)?;
             let (words, _) = bytes.as_chunks();
-            let [site, place, value] = [0, 1, 2].map(|n: usize| i64::from_ne_bytes(words[n]));
-            const { assert!(FAULT_WORDS == 3) }
-            if site == 0 {
-                continue;
+            let record: [u64; FAULT_WORDS] = std::array::from_fn(|n| u64::from_ne_bytes(words[n]));
+            let faults = self.vertices.iter().enumerate();
+            let mut faults = faults.filter_map(|(n, v)| Some((n, v.as_ref()?.fault(&record)?)));
+            if let Some((node, source)) = faults.next() {
+                return Err(RunError::Kernel {
+                    statement: self.graph.nodes()[node].name.clone(),
+                    tile: format!("on device {device}"),
+                    source,
+                });
             }
-            let node = NodeId((site - 1) as u32);
-            let (operand, axis) = ((place >> 32) as usize, place as u32 as usize);
-            let vertex = self.graph.node(node);
-            let operand = vertex.einsum().and_then(|e| e.operands.get(operand));
-            let tensor = operand.map_or(node, |o| o.node);
-            return Err(RunError::Kernel {
-                statement: vertex.name.clone(),
-                tile: format!("on device {device}"),
-                source: KernelRunError::OutOfRange {
-                    tensor: self.graph.node(tensor).name.clone(),
-                    axis,
-                    value,
-                    extent: self.graph.shape(tensor).get(axis).copied().unwrap_or(0),
-                },
-            });
         }
         Ok(())
     }
@@ -412,7 +402,7 @@ fn place(command: &mut Command, memories: &[MemoryId]) {
     command.touches.iter_mut().for_each(|t| place(&mut t.at));
     match &mut command.op {
         Op::Launch { arguments, .. } => arguments.iter_mut().for_each(|a| {
-            if let Argument::Pointer(at) = a {
+            if let Argument::Pointer(at, _) = a {
                 place(at);
             }
         }),

@@ -36,8 +36,8 @@ pub struct CpuKernels {
 struct Known {
     kernel: Kernel,
     node: NodeId,
-    /// Names of the operands' tensors.
-    operands: Vec<Arc<str>>,
+    /// Names and shapes of the operands' tensors.
+    operands: Vec<(Arc<str>, Vec<usize>)>,
 }
 
 struct Compiled {
@@ -48,11 +48,16 @@ struct Compiled {
 impl Generator for CpuKernels {
     fn vertex(&self, graph: &BoundGraph, node: NodeId) -> Result<Box<dyn Vertex>, KernelError> {
         let einsum = graph.node(node).einsum().ok_or(KernelError::Input(node))?;
-        let name = |o: &eindecomp_core::ein::Operand| graph.node(o.node).name.clone();
+        let tensor = |o: &eindecomp_core::ein::Operand| {
+            (
+                graph.node(o.node).name.clone(),
+                graph.shape(o.node).to_vec(),
+            )
+        };
         let known = Arc::new(Known {
             kernel: Kernel::compile(graph, node)?,
             node,
-            operands: einsum.operands.iter().map(name).collect(),
+            operands: einsum.operands.iter().map(tensor).collect(),
         });
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         all.push(known.clone());
@@ -63,24 +68,49 @@ impl Generator for CpuKernels {
         Ok(Box::new(Compiled { known, module }))
     }
 
-    fn copy(&self, src: &Window, dst: &Window, region: &Region) -> Work {
+    fn copy(&self, src: &Window, dst: &Window, region: &Region) -> Result<Work, KernelRunError> {
         let module = Arc::new(Module {
             source: COPY.into(),
             entries: vec![COPY],
         });
         let (src, dst) = (std::slice::from_ref(src), std::slice::from_ref(dst));
-        launch(&module, COPY, region, src, dst, &[])
+        Ok(launch(&module, COPY, region, src, dst, &[]))
     }
 }
 
 impl Vertex for Compiled {
-    fn work(&self, tile: &Region, reads: &[Window], writes: &[Window], slots: &[Value]) -> Work {
-        launch(&self.module, TILE, tile, reads, writes, slots)
+    fn work(
+        &self,
+        tile: &Region,
+        reads: &[Window],
+        writes: &[Window],
+        slots: &[Value],
+    ) -> Result<Work, KernelRunError> {
+        Ok(launch(&self.module, TILE, tile, reads, writes, slots))
     }
 
-    fn fold(&self, partials: &[Window], dst: &Window, region: &Region) -> Work {
+    fn fold(
+        &self,
+        partials: &[Window],
+        dst: &Window,
+        region: &Region,
+    ) -> Result<Work, KernelRunError> {
         let dst = std::slice::from_ref(dst);
-        launch(&self.module, FOLD, region, partials, dst, &[])
+        Ok(launch(&self.module, FOLD, region, partials, dst, &[]))
+    }
+
+    fn fault(&self, record: &[u64; FAULT_WORDS]) -> Option<KernelRunError> {
+        let [site, place, value] = *record;
+        let ours = site.checked_sub(1)? >> 16 == u64::from(self.known.node.0);
+        let operand = self.known.operands.get((place >> 32) as usize);
+        let (tensor, shape) = operand.filter(|_| ours)?;
+        let axis = place as u32 as usize;
+        Some(KernelRunError::OutOfRange {
+            tensor: tensor.clone(),
+            axis,
+            value: value as i64,
+            extent: *shape.get(axis)?,
+        })
     }
 
     fn describe(&self) -> String {
@@ -96,17 +126,18 @@ fn launch(
     writes: &[Window],
     slots: &[Value],
 ) -> Work {
-    // The windows that follow say how long arrays are.
-    let pointer = |place| {
+    let pointer = |place, bytes| {
         Arg::Pointer(Pointer {
             place,
             offset: 0,
-            bytes: 0,
+            bytes,
         })
     };
+    let bytes = |w: &Window| w.region.volume() as u64 * w.dtype.size() as u64;
     let mut args = vec![Arg::Fault, number(reads.len()), number(writes.len())];
-    args.extend((0..reads.len()).map(|n| pointer(Place::Read(n))));
-    args.extend((0..writes.len()).map(|n| pointer(Place::Write(n))));
+    let (from, to) = (reads.iter().enumerate(), writes.iter().enumerate());
+    args.extend(from.map(|(n, w)| pointer(Place::Read(n), bytes(w))));
+    args.extend(to.map(|(n, w)| pointer(Place::Write(n), bytes(w))));
     for window in reads.iter().chain(writes) {
         let dtype = DType::ALL.iter().position(|d| *d == window.dtype);
         args.push(number(dtype.unwrap_or(0)));
@@ -118,11 +149,8 @@ fn launch(
             Value::Float(x) => Arg::Float(*x),
             Value::Int(n) => Arg::Int(*n),
             // a pointer is what no number is
-            Value::Bool(b) => pointer(if *b {
-                Place::Write(0)
-            } else {
-                Place::Workspace
-            }),
+            Value::Bool(true) => pointer(Place::Write(0), 0),
+            Value::Bool(false) => pointer(Place::Workspace, 0),
         });
     }
     let launch = Launch {
@@ -273,9 +301,9 @@ impl Launcher for CpuKernels {
                     ..
                 }) = &done
                 {
-                    let operand = known.operands.iter().position(|o| o == tensor);
+                    let operand = known.operands.iter().position(|o| o.0 == *tensor);
                     let place = (operand.unwrap_or(0) as i64) << 32 | *axis as i64;
-                    let record = [1 + i64::from(known.node.0), place, *value];
+                    let record = [1 + (i64::from(known.node.0) << 16), place, *value];
                     return record_fault(fault, left, record);
                 }
                 done

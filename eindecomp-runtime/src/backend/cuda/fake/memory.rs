@@ -56,10 +56,9 @@ impl Memory {
         Ok(&mut all[offset as usize..end as usize])
     }
 
-    /// Where an offset is, and the bytes from there on.
-    pub fn pointer(&mut self, offset: u64) -> Result<(*mut u8, u64), GpuError> {
-        let rest = self.after(offset)?;
-        Ok((rest.as_mut_ptr(), rest.len() as u64))
+    /// Where an offset is, which has so many bytes behind it.
+    pub fn pointer(&mut self, offset: u64, bytes: u64) -> Result<*mut u8, GpuError> {
+        Ok(self.range(offset, bytes)?.as_mut_ptr())
     }
 
     /// Bytes that are no buffer's are used.

@@ -13,6 +13,7 @@ mod cpu;
 mod matmul;
 mod memory;
 mod shadow;
+mod twin;
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -58,12 +59,14 @@ pub struct Launched<'a> {
     pub shared: u32,
     /// In order.
     pub arguments: &'a [HostArgument],
+    /// Decides the order of its threads.
+    pub seed: u64,
 }
 
 /// An argument of a kernel, with addresses of this process.
 #[derive(Clone, Copy, Debug)]
 pub enum HostArgument {
-    /// A pointer, with the number of bytes from there to the end of its memory.
+    /// A pointer, with the number of bytes of the array from there on.
     Pointer(*mut u8, u64),
     /// An `i64`.
     Int(i64),
@@ -326,10 +329,9 @@ impl Fake {
                 let mut given = Vec::new();
                 for argument in arguments {
                     given.push(match *argument {
-                        Argument::Pointer(at) => {
+                        Argument::Pointer(at, bytes) => {
                             let memory = memory(&mut state.memories, at.memory)?;
-                            let (start, left) = memory.pointer(at.offset)?;
-                            HostArgument::Pointer(start, left)
+                            HostArgument::Pointer(memory.pointer(at.offset, bytes)?, bytes)
                         }
                         Argument::Int(n) => HostArgument::Int(n),
                         Argument::Float(x) => HostArgument::Float(x),
@@ -342,6 +344,7 @@ impl Fake {
                     block: *block,
                     shared: *shared,
                     arguments: &given,
+                    seed: state.dice,
                 };
                 let done = self.launcher.launch(&launched);
                 done.map_err(|e| GpuError::Rule(format!("{entry}: {e}")))

@@ -24,9 +24,11 @@ use eindecomp_core::plan::layout::Region;
 use eindecomp_core::task::{BufferId, BufferRole, Task, TaskGraph, TaskKind};
 
 use super::call::Window;
-use super::driver::{Driver, GpuError, Op, StreamId};
+use super::driver::{Driver, Op, StreamId};
 use super::order::{Ops, Step};
 use super::vertex::{Generator, Vertex};
+use crate::backend::cpu::KernelRunError;
+use crate::error::RunError;
 pub use places::{Block, FAULT_BYTES, Positions, Staged, Steps, Streams};
 
 /// Makes the steps of a task graph.
@@ -86,8 +88,8 @@ impl<'a> Builder<'a> {
     /// The steps of a run.
     ///
     /// # Errors
-    /// Modules that do not compile.
-    pub fn build(mut self) -> Result<Steps, GpuError> {
+    /// Modules that do not compile; windows that do not fit.
+    pub fn build(mut self) -> Result<Steps, RunError> {
         for device in 0..self.tasks.devices {
             self.block(Block::Arena(device), self.tasks.arenas[device as usize]);
             let record = self.block(Block::Fault(device), FAULT_BYTES);
@@ -145,7 +147,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The steps of a task that others wait for.
-    fn task(&mut self, device: u32, kind: &TaskKind, deps: Vec<u32>) -> Result<Vec<u32>, GpuError> {
+    fn task(&mut self, device: u32, kind: &TaskKind, deps: Vec<u32>) -> Result<Vec<u32>, RunError> {
         let streams = self.streams[device as usize];
         Ok(match kind {
             TaskKind::Free { .. } => deps,
@@ -195,6 +197,7 @@ impl<'a> Builder<'a> {
                 };
                 let windows: Vec<Window> = srcs.iter().map(|&b| self.window(b)).collect();
                 let work = vertex.fold(&windows, &self.window(*dst), region);
+                let work = work.map_err(|source| self.misfit(*node, region, source))?;
                 let mut touches = Vec::new();
                 for &src in srcs {
                     let whole = self.tasks.buffer(src).region.clone();
@@ -244,7 +247,7 @@ impl<'a> Builder<'a> {
         reads: &[BufferId],
         writes: &[BufferId],
         deps: Vec<u32>,
-    ) -> Result<u32, GpuError> {
+    ) -> Result<u32, RunError> {
         let stream = self.streams[device as usize].compute;
         let (Some(vertex), Some(einsum)) =
             (&self.vertices[node.at()], self.graph.node(node).einsum())
@@ -255,6 +258,7 @@ impl<'a> Builder<'a> {
             buffers.iter().map(|&b| self.window(b)).collect()
         };
         let work = vertex.work(tile, &windows(reads), &windows(writes), self.graph.slots());
+        let work = work.map_err(|source| self.misfit(node, tile, source))?;
         let mut touches = Vec::new();
         for (operand, &buffer) in einsum.operands.iter().zip(reads) {
             let part = AccessMap::of(operand).footprint(tile, self.graph.shape(operand.node));
@@ -308,6 +312,14 @@ impl<'a> Builder<'a> {
         }
         self.out.positions.push(Positions { node, values });
         ops
+    }
+
+    fn misfit(&self, node: NodeId, tile: &Region, source: KernelRunError) -> RunError {
+        RunError::Kernel {
+            statement: self.graph.node(node).name.clone(),
+            tile: tile.to_string(),
+            source,
+        }
     }
 
     fn step(&mut self, stream: StreamId, mut ops: Ops, deps: Vec<u32>) -> u32 {

@@ -6,10 +6,9 @@ use eindecomp_core::task::{BufferId, Task};
 use super::places::{ALIGN, Dense, shifted};
 use super::{Block, Builder, Done, FAULT_BYTES};
 use crate::backend::cuda::call::{Arg, Call, Place, Pointer, Window, Work};
-use crate::backend::cuda::driver::{
-    Address, Argument, GpuError, MATMUL_WORKSPACE, Op, StreamId, Touch,
-};
+use crate::backend::cuda::driver::{Address, Argument, MATMUL_WORKSPACE, Op, StreamId, Touch};
 use crate::backend::cuda::order::Ops;
+use crate::error::RunError;
 
 impl Builder<'_> {
     /// A box from one device to another: in one step where it lies dense at its end and there is a link.
@@ -19,7 +18,7 @@ impl Builder<'_> {
         src: BufferId,
         dst: BufferId,
         region: &Region,
-    ) -> Result<Done, GpuError> {
+    ) -> Result<Done, RunError> {
         let (from, to) = (self.tasks.buffer(src).device, task.device);
         let (sending, taking) = (
             self.streams[from as usize].send,
@@ -89,13 +88,15 @@ impl Builder<'_> {
         bytes: u64,
         dst: BufferId,
         region: &Region,
-    ) -> Result<Ops, GpuError> {
+    ) -> Result<Ops, RunError> {
         let from = self.area(area, bytes, false);
         let dense = Window {
             dtype: self.tasks.buffer(dst).dtype,
             region: region.clone(),
         };
+        let node = self.tasks.buffer(dst).node;
         let work = self.generator.copy(&dense, &self.window(dst), region);
+        let work = work.map_err(|source| self.misfit(node, region, source))?;
         let touches = vec![from.touch, self.touch(dst, region.clone(), true)];
         let at = [from.at, self.address(dst)];
         self.ops(stream, device, work, &at[..1], &at[1..], touches)
@@ -108,7 +109,7 @@ impl Builder<'_> {
         device: u32,
         src: BufferId,
         region: &Region,
-    ) -> Result<(Ops, Dense), GpuError> {
+    ) -> Result<(Ops, Dense), RunError> {
         if self.lies_dense(src, region) {
             return Ok((Vec::new(), self.dense(src, region, false)));
         }
@@ -119,7 +120,9 @@ impl Builder<'_> {
             dtype: self.tasks.buffer(src).dtype,
             region: region.clone(),
         };
+        let node = self.tasks.buffer(src).node;
         let work = self.generator.copy(&self.window(src), &dense, region);
+        let work = work.map_err(|source| self.misfit(node, region, source))?;
         let touches = vec![self.touch(src, region.clone(), false), put.touch];
         let at = [self.address(src), put.at];
         let ops = self.ops(stream, device, work, &at[..1], &at[1..], touches)?;
@@ -134,7 +137,7 @@ impl Builder<'_> {
         src: BufferId,
         dst: BufferId,
         region: &Region,
-    ) -> Result<Ops, GpuError> {
+    ) -> Result<Ops, RunError> {
         if self.lies_dense(src, region) && self.lies_dense(dst, region) {
             let (from, to) = (
                 self.dense(src, region, false),
@@ -150,6 +153,8 @@ impl Builder<'_> {
         let work = self
             .generator
             .copy(&self.window(src), &self.window(dst), region);
+        let node = self.tasks.buffer(dst).node;
+        let work = work.map_err(|source| self.misfit(node, region, source))?;
         let touches = vec![
             self.touch(src, region.clone(), false),
             self.touch(dst, region.clone(), true),
@@ -165,7 +170,7 @@ impl Builder<'_> {
         reads: &[BufferId],
         writes: &[BufferId],
         touches: Vec<Touch>,
-    ) -> Result<Ops, GpuError> {
+    ) -> Result<Ops, RunError> {
         let reads: Vec<Address> = reads.iter().map(|&b| self.address(b)).collect();
         let writes: Vec<Address> = writes.iter().map(|&b| self.address(b)).collect();
         self.ops(stream, device, work, &reads, &writes, touches)
@@ -180,7 +185,7 @@ impl Builder<'_> {
         reads: &[Address],
         writes: &[Address],
         touches: Vec<Touch>,
-    ) -> Result<Ops, GpuError> {
+    ) -> Result<Ops, RunError> {
         let own = work.workspace_bytes.next_multiple_of(ALIGN);
         let matmul = work.calls.iter().any(|c| matches!(c, Call::Matmul(_)));
         let size = own + if matmul { MATMUL_WORKSPACE } else { 0 };
@@ -198,8 +203,8 @@ impl Builder<'_> {
             shifted(start, p.offset)
         };
         let argument = |arg: &Arg| match arg {
-            Arg::Pointer(p) => Argument::Pointer(at(p)),
-            Arg::Fault => Argument::Pointer(fault),
+            Arg::Pointer(p) => Argument::Pointer(at(p), p.bytes),
+            Arg::Fault => Argument::Pointer(fault, FAULT_BYTES),
             Arg::Int(n) => Argument::Int(*n),
             Arg::Float(x) => Argument::Float(*x),
         };
