@@ -12,6 +12,8 @@
 #   programs random well-typed programs x devices x placements x memory modes x runs against the reference
 #   gpu      random graphs x plans on the kernels for GPUs, run as C++; with EINDECOMP_NVRTC, compiled for every architecture
 #   ranks    every conformance case on 1, 2, 3, 4 and 8 ranks; needs MPI
+#   gpus     every conformance case on 1, 2, 4 and 8 fake GPUs in 1,000 orders that streams and events permit
+#   events   each event of random plans on fake GPUs left out
 #   fuzz     edited and random programs and tokens through parser, checker and macro; optimised
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -44,7 +46,7 @@ campaign() {
     [ "$passed" = passed ]
 }
 
-[ $# -gt 0 ] || { sed -n '2,16s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,17s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
 for name in "$@"; do
     case $name in
         loader)
@@ -62,6 +64,8 @@ for name in "$@"; do
             campaign gpu "$EINDECOMP_GPU_GRAPHS" --test all gpu_kernels::
             ;;
         ranks) EVERY_CASE=1 campaign ranks 1 --features cli,mpi --test mpi conformance ;;
+        gpus) EINDECOMP_ORDERS=${CASES:-1000} campaign gpus 1000 --test conformance ;;
+        events) campaign events 1000 --test all gpus::no_event ;;
         fuzz)
             # No assertion of the standard library, which are half of the time; overflow checks stay.
             campaign fuzz 1000000 --package eindecomp-macros --lib \

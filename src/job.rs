@@ -17,7 +17,7 @@ use eindecomp_runtime::transport::{Transport, tell, told};
 
 use crate::Error;
 use crate::cache::{Found, PlanOrigin, Task};
-use crate::gpus::GpuCluster;
+use crate::gpus::{self, GpuCluster};
 
 /// What ranks cannot do together.
 #[derive(Clone, PartialEq, Eq, thiserror::Error)]
@@ -221,7 +221,8 @@ impl From<Job> for Devices {
     }
 }
 
-/// Clusters that follow from how the program was started: `Cluster::mpi()?`, `Cluster::auto()?`.
+/// Clusters that follow from the machine, and from how the program was started: `Cluster::gpus()?`,
+/// `Cluster::mpi()?`, `Cluster::auto()?`.
 pub trait Launched {
     /// The ranks of the MPI job that this process is one of, with one device each. A server of the cluster is
     /// a machine of the job, if all have as many ranks, with the figures that rank 0's folder of plans has of
@@ -232,10 +233,26 @@ pub trait Launched {
     #[cfg(feature = "mpi")]
     fn mpi() -> Result<Job, Error>;
 
-    /// The job, if an MPI launcher started this process; else one device with all cores of this machine.
+    /// The GPUs of this machine, each a device, with their memory, rates and links, which are measured now. Kernels are
+    /// compiled for them when programs are, and kept beside the plans.
     ///
     /// # Errors
-    /// Those of `Cluster::mpi`; [`JobError::NotBuilt`].
+    /// [`Error::Gpus`]: what is missing (the driver, a library, a version, a device), or that this build is without the
+    /// feature `cuda`.
+    fn gpus() -> Result<GpuCluster, Error>;
+
+    /// `devices` virtual devices, at least 1, on the first GPU, each with its part of the memory. A test instrument:
+    /// plans for several GPUs, and what they move, run on one.
+    ///
+    /// # Errors
+    /// As [`Launched::gpus`].
+    fn gpu_virtual(devices: u32) -> Result<GpuCluster, Error>;
+
+    /// The job, if an MPI launcher started this process; else the GPUs of this machine, if it has any that can be used;
+    /// else one device with all its cores.
+    ///
+    /// # Errors
+    /// Those of `Cluster::mpi`; [`JobError::NotBuilt`]; a GPU that fails while it is measured.
     fn auto() -> Result<Devices, Error>;
 }
 
@@ -245,9 +262,24 @@ impl Launched for Cluster {
         crate::mpi::job()
     }
 
+    fn gpus() -> Result<GpuCluster, Error> {
+        gpus::found(None)
+    }
+
+    fn gpu_virtual(devices: u32) -> Result<GpuCluster, Error> {
+        gpus::found(Some(devices.max(1)))
+    }
+
     fn auto() -> Result<Devices, Error> {
         if !launched() {
-            return Ok(Devices(Kind::Here(1)));
+            return match Cluster::gpus() {
+                Ok(gpus) => Ok(gpus.into()),
+                Err(Error::Gpus(missing)) if missing.is_absence() => {
+                    tracing::debug!(%missing, "no GPU");
+                    Ok(Devices(Kind::Here(1)))
+                }
+                Err(error) => Err(error),
+            };
         }
         #[cfg(feature = "mpi")]
         return Ok(Cluster::mpi()?.into());

@@ -237,7 +237,7 @@ pub enum SessionError {
 eindecomp_core::debug_is_text!(SessionError);
 
 impl SessionBuilder {
-    /// The devices: a [`Cluster`] in this process, or a [`Job`] of several. Default: one.
+    /// The devices: a [`Cluster`] in this process, [GPUs](crate::GpuCluster), or a [`Job`] of several. Default: one.
     pub fn cluster(mut self, devices: impl Into<Devices>) -> Self {
         self.cluster = devices.into();
         self

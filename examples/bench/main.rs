@@ -1,5 +1,5 @@
 //! Times programs as the peers' scripts do, one JSON line or one row of a table per case:
-//! `cargo run --release --example bench -- [CASE…] --threads N --devices P --repeats R [--json]`.
+//! `cargo run --release --example bench -- [CASE…] --threads N --devices P [--gpus] --repeats R [--json]`.
 
 mod blocks;
 mod cases;
@@ -10,7 +10,7 @@ use std::error::Error;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use eindecomp::{Cluster, Session};
+use eindecomp::{Cluster, Launched, Session};
 use eindecomp_runtime::{Data, Tensor};
 use serde::Serialize;
 
@@ -38,9 +38,11 @@ fn run() -> Result<(), Box<dyn Error>> {
         println!("{}", options::USAGE);
         return Ok(());
     }
-    let mut session = Session::builder()
-        .cluster(Cluster::cpus(options.devices))
-        .workers(options.threads);
+    let mut session = Session::builder().workers(options.threads);
+    session = match options.gpus {
+        true => session.cluster(Cluster::gpu_virtual(options.devices)?),
+        false => session.cluster(Cluster::cpus(options.devices)),
+    };
     if let Some(pass) = &options.stop_after {
         session = session.stop_after(pass);
     }

@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use super::cases::{CASES, Case, Size};
 
 pub const USAGE: &str = "\
-usage: bench [CASE…] [--threads N] [--devices P] [--repeats R] [--json] [--profile] [--trace FILE]
+usage: bench [CASE…] [--threads N] [--devices P] [--gpus] [--repeats R] [--json] [--profile] [--trace FILE]
              [--small] [--stop-after PASS]
 
   CASE         cases whose names start so; none: all
   --threads N  worker threads that the devices share (default: cores)
   --devices P  devices to plan for (default: 1)
+  --gpus       devices are virtual ones of the first GPU
   --repeats R  runs of each case, at least (default: 7)
   --json       one JSON line per case, as the peers' scripts print
   --profile    where the time of one run goes, by statement
@@ -22,6 +23,7 @@ pub struct Options {
     pub cases: Vec<String>,
     pub threads: usize,
     pub devices: u32,
+    pub gpus: bool,
     pub repeats: usize,
     pub json: bool,
     pub profile: bool,
@@ -37,6 +39,7 @@ impl Options {
             cases: Vec::new(),
             threads: std::thread::available_parallelism().map_or(1, usize::from),
             devices: 1,
+            gpus: false,
             repeats: 7,
             json: false,
             profile: false,
@@ -56,6 +59,7 @@ impl Options {
                 "--threads" => options.threads = number()? as usize,
                 "--devices" => options.devices = number()?,
                 "--repeats" => options.repeats = number()? as usize,
+                "--gpus" => options.gpus = true,
                 "--json" => options.json = true,
                 "--profile" => options.profile = true,
                 "--trace" => {

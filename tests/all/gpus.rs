@@ -2,9 +2,10 @@
 //! events permit ≡ reference; no event may be left out; what fails is told.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 
+use eindecomp::{Error, GpuCluster, Launched as _};
 use eindecomp_core::graph::testing::{Sample, random_graph};
 use eindecomp_core::graph::{BoundGraph, Role};
 use eindecomp_core::plan::testing::random_plan;
@@ -18,8 +19,10 @@ use eindecomp_runtime::backend::cuda::driver::{
     Address, Command, DeviceInfo, Driver, EventId, GpuError, GraphId, MemoryId, ModuleId, Op,
     Place, Resource, StreamId,
 };
-use eindecomp_runtime::backend::cuda::fake::{CpuKernels, Failure, Fake};
-use eindecomp_runtime::backend::cuda::{GpuExecutor, Gpus};
+use eindecomp_runtime::backend::cuda::fake::{CpuKernels, Failure, Fake, Launched, Launcher};
+use eindecomp_runtime::backend::cuda::twin::Twin;
+use eindecomp_runtime::backend::cuda::vertex::Generator;
+use eindecomp_runtime::backend::cuda::{CudaC, GpuExecutor, Gpus};
 use eindecomp_runtime::{RunError, Tensor};
 use proptest::prelude::*;
 
@@ -44,7 +47,7 @@ fn given(graph: &BoundGraph, sample: &Sample) -> (Inputs, Inputs) {
 /// Runs a plan on a driver, twice.
 fn outputs(
     driver: Arc<dyn Driver>,
-    kernels: Arc<CpuKernels>,
+    kernels: Arc<dyn Generator>,
     (graph, tasks): (&Arc<BoundGraph>, &Arc<TaskGraph>),
     sample: &Sample,
     plan: &Plan,
@@ -302,4 +305,90 @@ fn memory_that_is_not_there_is_told() {
         ),
         "{got:?}"
     );
+}
+
+/// Takes modules in, to compile them together.
+#[derive(Default)]
+struct Collected(Mutex<Vec<Arc<Module>>>);
+
+impl Launcher for Collected {
+    fn compile(&self, module: &Module) -> Result<(), String> {
+        self.0.lock().unwrap().push(Arc::new(module.clone()));
+        Ok(())
+    }
+
+    fn launch(&self, _: &Launched<'_>) -> Result<(), String> {
+        Err("nothing is run here".into())
+    }
+}
+
+/// Kernels of the generator, compiled as C++, on the fake: with their events, workspaces, copies and fault records.
+#[test]
+fn generated_kernels_run_in_any_order() {
+    let collected = Arc::new(Collected::default());
+    let cases = (0..6).map(|seed| {
+        let sample = random_graph(seed, 3);
+        let graph = Arc::new(sample.bound());
+        let plan = random_plan(&graph, 1 + (seed % 4) as u32, seed);
+        let tasks = Arc::new(lower(&graph, &plan).expect("tasks"));
+        let fake = Fake::new(
+            tasks.devices,
+            MEMORY,
+            seed % 2 == 0,
+            seed,
+            collected.clone(),
+        );
+        let gpus = Gpus {
+            driver: Arc::new(fake),
+            generator: Arc::new(CudaC),
+        };
+        GpuExecutor::new(graph.clone(), tasks.clone(), gpus).expect("modules");
+        (seed, sample, graph, plan, tasks)
+    });
+    let cases: Vec<_> = cases.collect();
+    let twin = Arc::new(Twin::default());
+    twin.compile(&collected.0.lock().unwrap()).expect("C++");
+    for (seed, sample, graph, plan, tasks) in cases {
+        let fake = Fake::new(tasks.devices, MEMORY, seed % 2 == 0, seed, twin.clone());
+        let want = reference::run(&graph, &sample.inputs).map(comparable);
+        let got = outputs(
+            Arc::new(fake),
+            Arc::new(CudaC),
+            (&graph, &tasks),
+            &sample,
+            &plan,
+        );
+        match (want, got) {
+            (Ok(want), Ok(got)) => got.iter().for_each(|got| assert_eq!(*got, want, "{seed}")),
+            (Err(_), Err(RunError::Kernel { .. })) => {}
+            (want, got) => panic!("{seed}: reference {want:?}, GPUs {got:?}"),
+        }
+    }
+}
+
+#[test]
+fn gpus_that_are_missing_are_told() {
+    for found in [Cluster::gpus(), Cluster::gpu_virtual(4)] {
+        match found {
+            Ok(gpus) => assert!(gpus.cluster().devices() > 0),
+            Err(Error::Gpus(missing)) => assert!(missing.is_absence(), "{missing}"),
+            Err(other) => panic!("{other}"),
+        }
+    }
+    assert!(Cluster::auto().is_ok());
+}
+
+#[test]
+fn figures_are_measured() {
+    let memory = 1 << 24;
+    let kernels = Arc::new(CpuKernels::default());
+    let gpus = Gpus {
+        driver: Arc::new(Fake::new(2, memory, false, 0, kernels.clone())),
+        generator: kernels,
+    };
+    let measured = GpuCluster::measured(gpus).expect("figures");
+    let cluster = measured.cluster();
+    cluster.verify().expect("possible figures");
+    assert_eq!(cluster.devices(), 2);
+    assert_eq!(cluster.capacity(), memory / 16 * 15);
 }

@@ -9,10 +9,10 @@ use crate::runner::Runner;
 /// Case files, those of this repository first.
 pub fn files() -> Vec<PathBuf> {
     let own = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/cases");
-    let folders = [
-        Some(own),
-        std::env::var_os("EINDECOMP_CASES").map(PathBuf::from),
-    ];
+    let given = std::env::var_os("EINDECOMP_CASES").map(PathBuf::from);
+    // a binary that was carried elsewhere has only those that it is given
+    let own = Some(own).filter(|own| own.is_dir() || given.is_none());
+    let folders = [own, given];
     let mut files = Vec::new();
     for folder in folders.into_iter().flatten() {
         let entries =

@@ -320,6 +320,24 @@ pub enum GpuError {
     Rule(String),
 }
 
+impl GpuError {
+    /// Is it that there are no GPUs that this program can use, rather than that one failed?
+    pub fn is_absence(&self) -> bool {
+        match self {
+            GpuError::NotBuilt
+            | GpuError::NoLibrary { .. }
+            | GpuError::TooOld { .. }
+            | GpuError::NoDevice(_) => true,
+            GpuError::OutOfMemory { .. }
+            | GpuError::Compile { .. }
+            | GpuError::Launch { .. }
+            | GpuError::Lost { .. }
+            | GpuError::Call { .. }
+            | GpuError::Rule(_) => false,
+        }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -1,5 +1,6 @@
 //! The figures of GPUs: memory, rates and links, measured by work of growing size.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use eindecomp_core::ein::DType;
@@ -41,12 +42,22 @@ pub fn measure(gpus: &Gpus) -> Result<Cluster, GpuError> {
         }
     }
     let (rates, memory_bandwidth) = figures.unwrap_or((Rates::map(&zero(), |_| 1), 1));
-    let row = |from: u32| -> Result<Vec<Link>, GpuError> {
-        let link = |to: u32| match to == from {
-            true => Ok(memory_bandwidth),
-            false => between(gpus, from, to),
+    // virtual devices of one card are alike
+    let mut known: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    let mut row = |from: u32| -> Result<Vec<Link>, GpuError> {
+        let mut link = |to: u32| {
+            let pair = (devices[from as usize].card, devices[to as usize].card);
+            if to == from {
+                return Ok(memory_bandwidth);
+            }
+            if let Some(&bandwidth) = known.get(&pair) {
+                return Ok(bandwidth);
+            }
+            let bandwidth = between(gpus, from, to)?;
+            known.insert(pair, bandwidth);
+            Ok(bandwidth)
         };
-        let links = (0..devices.len() as u32).map(link);
+        let links = (0..devices.len() as u32).map(&mut link);
         let link = |bandwidth: Result<u64, GpuError>| {
             bandwidth.map(|bandwidth| Link {
                 latency: LATENCY,
@@ -56,15 +67,18 @@ pub fn measure(gpus: &Gpus) -> Result<Cluster, GpuError> {
         links.map(link).collect()
     };
     let matrix = (0..devices.len() as u32)
-        .map(row)
+        .map(&mut row)
         .collect::<Result<Vec<_>, _>>()?;
-    let all = matrix.iter().flatten().map(|l| l.bandwidth);
-    let port = all.max().unwrap_or(memory_bandwidth);
-    let capacity = devices
-        .iter()
-        .map(|d| d.memory)
-        .min()
-        .unwrap_or(first.memory);
+    let rows = matrix.iter().enumerate();
+    let links = rows.flat_map(|(from, row)| {
+        let row = row.iter().enumerate();
+        row.filter(move |(to, _)| *to != from)
+            .map(|(_, link)| link.bandwidth)
+    });
+    let port = links.max().unwrap_or(memory_bandwidth);
+    // Beside the buffers there are workspaces, and boxes on their way.
+    let memory = devices.iter().map(|d| d.memory).min();
+    let capacity = memory.unwrap_or(first.memory) / 16 * 15;
     Ok(Cluster {
         name: "gpus".into(),
         servers: 1,
