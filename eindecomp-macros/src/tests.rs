@@ -65,6 +65,12 @@ fn what_must_hold_of_consts_is_left_to_rustc() {
     );
     assert!(text.contains("if ! ("), "{text}");
     assert!(text.contains("rem_euclid"), "{text}");
+    let text = expansion(
+        "fn f<dim B>(x: f32[B, W]) -> f32[B, W] where W % 2 == 0, B >= 1 { let y[b, w] = x[b, w]; y }",
+    );
+    let failing = "EIN0049: a `where` clause does not hold: `W % 2 == 0` is";
+    assert!(text.contains(failing), "{text}");
+    assert_eq!(text.matches("does not hold").count(), 1, "{text}");
 }
 
 #[test]

@@ -10,7 +10,6 @@ use super::fixes::index_names;
 use super::given::Given;
 use super::instance;
 use super::prove::Equality;
-use super::stores::overlap;
 use super::tree::{Argument, Block, ParamRole, Place, Type};
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
@@ -42,7 +41,7 @@ impl BodyCx<'_> {
             let diag = match (param.role == ParamRole::State, state) {
                 (false, None) => continue,
                 (true, Some(state)) => {
-                    let twice = given.iter().any(|other| overlap(state, other));
+                    let twice = given.iter().any(|other| self.overlap(state, other));
                     given.push(state);
                     if !twice {
                         continue;

@@ -10,8 +10,8 @@ use super::prove::{Equality, Facts};
 use super::recovered::{self, Guess, Sketch};
 use super::rounds;
 use super::tree::{
-    Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, TensorType, Type,
-    Var, VarId, Warning,
+    Block, Body, Checked, Clause, MAX_STATEMENTS, Obligation, Origin, ParamRole, Place, Stmt,
+    TensorType, Type, Var, VarId, Warning,
 };
 use super::types::{Declared, one_more, reserved};
 use super::walk;
@@ -82,6 +82,8 @@ pub(super) struct Known {
     pub(super) used: bool,
     /// It lasts for one round of a loop, and hides this one outside.
     pub(super) hides: Option<VarId>,
+    /// It is an element of this array, another one each round.
+    pub(super) element_of: Option<VarId>,
 }
 
 /// A block being checked.
@@ -122,7 +124,8 @@ pub(super) fn check<'a>(
         return kernels::check(ast, block, splits);
     }
     let first = pass(ast, block, items, None);
-    let open = first.cx.vars.iter().any(|var| var.ty.is_none());
+    let mut unknown = first.cx.vars.iter().filter(|var| var.ty.is_none());
+    let open = unknown.any(|var| walk::goes_on(ast, &var.name));
     let (block, mut errors, warnings) = first.finish();
     if open {
         errors.extend(recovered::more(ast, &block, items, &errors));
@@ -179,10 +182,21 @@ pub(super) fn pass<'a>(
         }
     }
     dims.implicit.clear();
+    let mut made = block.clone();
+    for clause in &block.clauses {
+        let difference = &clause.left - &clause.right;
+        if clause.origin == Origin::Declared && dims.only_consts(&difference) {
+            let text = "a `where` clause does not hold";
+            made.obligations.push(Obligation {
+                clause: clause.clone(),
+                diag: Diag::new(Code::ClauseFalse, clause.span, text),
+            });
+        }
+    }
     let mut cx = BodyCx {
         items,
         ast,
-        block: block.clone(),
+        block: made,
         stmt: None,
         dims,
         facts,
@@ -340,6 +354,15 @@ impl BodyCx<'_> {
             self.require(clause);
         }
         let statements = self.statements(stmts.as_deref().unwrap_or_default());
+        if whole && statements > MAX_STATEMENTS {
+            let name = &self.block.name;
+            let text = format!(
+                "`{name}` is more than {MAX_STATEMENTS} statements, the most of a graph, with all that it calls"
+            );
+            let diag = Diag::new(Code::Loop, name.span, text);
+            self.errors
+                .push(diag.help("blocks that call each other twice double what is computed"));
+        }
         self.block.consts = self.dims.consts;
         let vars: Option<Vec<Var>> = self
             .vars
@@ -445,6 +468,7 @@ impl BodyCx<'_> {
             span: name.span,
             used: false,
             hides,
+            element_of: None,
         });
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.name.clone(), id);

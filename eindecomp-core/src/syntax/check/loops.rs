@@ -133,6 +133,7 @@ impl<'a> BodyCx<'a> {
             let id = self.define(var, Some(element), false);
             let role = self.vars[array.at()].role;
             self.vars[id.at()].role = role.filter(|r| *r == ParamRole::State);
+            self.vars[id.at()].element_of = Some(array);
             if let Some(elements) = &mut elements {
                 elements.push((id, array));
             }

@@ -474,7 +474,12 @@ pub(super) fn told_once(errors: &mut Vec<Diag>) {
     let mut at = 1;
     while at < errors.len() {
         let same = |other: &Diag| match (&other.fixes[..], &errors[at].fixes[..]) {
-            ([a], [b]) => a.edits.len() > 1 && a.edits == b.edits && other.code == errors[at].code,
+            ([a], [b]) => {
+                // What is only added declares more, once for all.
+                let adds = a.edits.iter().all(|(span, _)| span.start == span.end);
+                let one = adds && !a.edits.is_empty() || a.edits.len() > 1;
+                one && a.edits == b.edits && other.code == errors[at].code
+            }
             _ => false,
         };
         match errors[..at].iter().any(same) {

@@ -109,7 +109,9 @@ impl Walk<'_, '_> {
             help: format!("did you mean {}?", fix.help),
             ..fix
         });
-        let group = rounded.or_else(|| self.group(e, extent));
+        let group = rounded
+            .or_else(|| self.group(e, extent))
+            .or_else(|| self.divided(e, extent, facts));
         let grouped = group.is_some();
         let ends = || Some((at.as_ref()?, low.as_ref()?, high.as_ref()?));
         let reach = ends().map(|(at, low, high)| Range {
@@ -153,10 +155,10 @@ impl Walk<'_, '_> {
         let padded = whole && !hopeless && !guarded && !self.stores && self.as_declared(&at);
         let padded = padded && !grouped && !shifted && !access.padded;
         let inside = at.as_ref().map(|at| inside(facts, text, at, extent));
-        let pads = inside
-            .filter(|_| padded)
-            .map(|inside| pad(self.cx, &access, &inside));
-        let mut pads = pads.unwrap_or_default();
+        let mut pads = match padded {
+            true => pad(self.cx, &access, &inside.unwrap_or_default()),
+            false => Vec::new(),
+        };
         let interior = at.as_ref().filter(|_| in_part.is_none());
         let interior = interior.and_then(|at| self.interior(at, low.as_ref()?));
         let starts_inside = low.is_some_and(|low| facts.nonneg(&low)) && in_part.is_none();
@@ -268,6 +270,22 @@ impl Walk<'_, '_> {
         };
         let meant = meant.map(|meant| Fix::replace(e.span, meant, "did you mean {}?"));
         meant.into_iter().chain(clause).reduce(Fix::then)
+    }
+
+    /// The extent as a multiple of what a condition around divides by, where that keeps the position inside.
+    fn divided(&self, e: &Expr, extent: &Dim, facts: &Facts) -> Option<Fix> {
+        let zero = Dim::from(0);
+        let mut divisors = facts.divisors().into_iter();
+        divisors.find_map(|by| {
+            let rest = facts.normal(&extent.rem(&by));
+            if rest.as_const().is_some() || self.cx.dims.only_consts(&rest) {
+                return None;
+            }
+            let mut exact = facts.clone();
+            exact.assume(&rest, CmpOp::Eq, &zero);
+            let inside = !exact.is_excluded() && self.inside(e, extent, &exact);
+            inside.then(|| self.cx.add_clause(&rest, CmpOp::Eq, &zero))?
+        })
     }
 
     /// The index of a position whose extent is not that of the declared result.

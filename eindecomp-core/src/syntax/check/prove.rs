@@ -4,6 +4,7 @@
 //! cancelling its negative terms one after the other with a fact (each `f ≥ 0`), a multiple of it,
 //! or a bound of a quotient or remainder; integers round: `k·d ≥ 1 - k` suffices.
 
+mod multiples;
 mod search;
 
 use std::collections::BTreeMap;
@@ -12,14 +13,15 @@ use std::sync::Arc;
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
 use crate::syntax::ast::CmpOp;
+use multiples::Multiples;
 
 /// Facts about dims and indices.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     /// Symbols with a known value, never mutually recursive.
     defs: BTreeMap<Arc<str>, Dim>,
-    /// `a % b == 0`
-    divides: Vec<(Dim, Dim)>,
+    /// What divides what.
+    multiples: Arc<Multiples>,
     /// Each is at least 0.
     nonneg: Vec<Dim>,
     /// They exclude each other, so that everything follows.
@@ -80,7 +82,6 @@ impl Facts {
             if as_remainder(&above).is_some_and(|(_, d)| d == &least + &Dim::from(1)) {
                 self.leaves(&above, &least);
             }
-            let fact = self.tight(fact);
             self.nonneg.push(fact);
         }
     }
@@ -92,27 +93,6 @@ impl Facts {
         };
         if d.as_const().is_some_and(|d| 0 < number && number < d) {
             self.divide(&n - &Dim::from(number), d);
-        }
-    }
-
-    /// `fact ≥ 0` as far as its constant may fall: what is a multiple of some number but for that, is so
-    /// far above 0 at least as the constant is above a multiple.
-    fn tight(&self, fact: Dim) -> Dim {
-        let over = |form: Dim| {
-            let own = constant(&form);
-            let others = &form - &own;
-            let common = others.terms().map(|(_, c)| c.abs()).fold(0, gcd);
-            let own = own.as_const().unwrap_or(0);
-            if common > 1 {
-                own.rem_euclid(common)
-            } else {
-                0
-            }
-        };
-        let forms = std::iter::once(fact.clone()).chain(self.in_parts(&fact));
-        match forms.map(over).max() {
-            Some(over) if over > 0 => &fact - &Dim::from(over),
-            _ => fact,
         }
     }
 
@@ -128,7 +108,7 @@ impl Facts {
 
     /// Takes `d ≥ 0` as given.
     pub(super) fn assume_nonneg(&mut self, d: &Dim) {
-        let d = self.tight(self.normal(d));
+        let d = self.normal(d);
         if d.as_const().is_none() && !self.nonneg.contains(&d) {
             self.nonneg.push(d);
         }
@@ -136,11 +116,9 @@ impl Facts {
 
     /// Takes `by` to divide `whole`; what is known is put in these terms.
     fn divide(&mut self, whole: Dim, by: Dim) {
-        let implied = |d: &(Dim, Dim)| d.0 == whole && by.rem(&d.1).as_const() == Some(0);
-        self.divides.retain(|d| !implied(d));
-        self.divides.push((whole, by));
-        let nonneg = self.nonneg.iter().map(|d| self.tight(self.normal(d)));
-        self.nonneg = nonneg.collect();
+        self.multiples = Arc::new(self.multiples.with(whole, by));
+        let nonneg = self.nonneg.iter().map(|d| self.normal(d)).collect();
+        self.nonneg = nonneg;
     }
 
     fn define(&mut self, symbol: Arc<str>, value: Dim) {
@@ -150,8 +128,8 @@ impl Facts {
         for known in self.defs.values_mut().chain(&mut self.nonneg) {
             *known = put(known);
         }
-        for (a, b) in &mut self.divides {
-            (*a, *b) = (put(a), put(b));
+        if !self.multiples.is_empty() {
+            self.multiples = Arc::new(self.multiples.mapped(&put));
         }
         self.defs.insert(symbol, value);
     }
@@ -168,7 +146,7 @@ impl Facts {
             let Some(simpler) = d.try_map_atoms(&|atom| Some(self.atom(atom))) else {
                 break;
             };
-            let next = self.cancel(&simpler);
+            let next = self.multiples.cancel(&simpler);
             if next == d {
                 break;
             }
@@ -187,10 +165,10 @@ impl Facts {
 
     /// Quotient and remainder of `a` by `b`.
     fn divided(&self, a: &Dim, b: &Dim) -> (Dim, Dim) {
-        if self.divides.iter().any(|(x, y)| x == a && y == b) {
+        if self.multiples.divides(b, a) {
             return (a.floor_div(b), Dim::from(0));
         }
-        for whole in std::iter::once(a.clone()).chain(self.in_parts(a)) {
+        for whole in std::iter::once(a.clone()).chain(self.multiples.in_parts(a)) {
             let (quotient, rest) = split(&whole, b);
             if rest != whole && self.is_below(&rest, b) {
                 return (quotient, rest);
@@ -205,52 +183,23 @@ impl Facts {
         a.as_const() == Some(0) || self.nonneg(a) && self.nonneg(&(&(b - a) - &Dim::from(1)))
     }
 
-    /// `a` with sizes as the multiples that they are, `E` as `2*(E / 2)` where 2 divides `E`, or with what
-    /// is left: each by itself, then all.
-    fn in_parts(&self, a: &Dim) -> Vec<Dim> {
-        let put = |a: &Dim, (whole, part): &(Dim, Dim)| {
-            let left = constant(whole);
-            let name = whole - &left;
-            let multiple = |atom: &Atom| match (atom, name.as_symbol()) {
-                (Atom::Sym(s), Some(name)) if s == name => &(part * &whole.floor_div(part)) - &left,
-                _ => Dim::from(atom),
-            };
-            let made = a.try_map_atoms(&|atom| Some(multiple(atom)));
-            made.unwrap_or_else(|| a.clone())
-        };
-        let mut made: Vec<Dim> = self.divides.iter().map(|known| put(a, known)).collect();
-        if made.len() > 1 {
-            let all = std::iter::repeat_n(&self.divides, made.len()).flatten();
-            made.push(all.fold(a.clone(), |a, known| put(&a, known)));
-        }
-        made
-    }
-
-    /// `b * (a / b)` is `a` where `b` divides `a`.
-    fn cancel(&self, d: &Dim) -> Dim {
-        let mut out = d.clone();
-        for (a, b) in &self.divides {
-            let quotient = a.floor_div(b);
-            let Some(product) = single(&(&quotient * b)) else {
-                continue;
-            };
-            for (monomial, coefficient) in d.terms() {
-                let Some(rest) = without(monomial, &product.0) else {
-                    continue;
-                };
-                if coefficient % product.1 != 0 {
-                    continue;
-                }
-                let rest = &Dim::monomial(&rest) * &Dim::from(coefficient / product.1);
-                out = &(&out - &(&rest * &(&quotient * b))) + &(&rest * a);
-            }
-        }
-        out
-    }
-
     /// The value of a symbol, where it is known.
     pub(super) fn value(&self, symbol: &str) -> Option<&Dim> {
         self.defs.get(symbol)
+    }
+
+    /// What something is known to be a multiple of, or to leave something of.
+    pub(super) fn divisors(&self) -> Vec<Dim> {
+        let remainders = self.nonneg.iter().flat_map(Dim::terms).flat_map(|(m, _)| m);
+        let of = |atom: &Atom| match atom {
+            Atom::Rem(_, by) => Some((**by).clone()),
+            _ => None,
+        };
+        let mut all: Vec<Dim> = self.multiples.divisors().cloned().collect();
+        all.extend(remainders.filter_map(of));
+        all.sort();
+        all.dedup();
+        all
     }
 
     /// What is at least 0.
@@ -339,7 +288,7 @@ fn single(d: &Dim) -> Option<(Vec<Atom>, i64)> {
 }
 
 /// Is it a sum of products of sizes?
-fn is_sum(d: &Dim) -> bool {
+pub(super) fn is_sum(d: &Dim) -> bool {
     let size = |atom: &Atom| matches!(atom, Atom::Sym(_));
     d.terms()
         .all(|(monomial, coefficient)| coefficient >= 0 && monomial.iter().all(size))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::body::BodyCx;
 use super::conditions::assume;
 use super::extents::{Access, Uses};
-use super::prove::Facts;
+use super::prove::{Facts, is_sum};
 use super::together::{Kind, Outside, together};
 use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Mixed, Origin, Read, Sub};
 use crate::ein::{DType, Dim, ScalarFn, Value};
@@ -38,6 +38,8 @@ pub(super) fn poly(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
                 (ScalarFn::MUL, [a, b]) => a.try_mul(b).filter(is_small),
                 (ScalarFn::NEG, [a]) => Some(-a),
                 (ScalarFn::DIV | ScalarFn::REM, [a, b]) if a.depth() + b.depth() > DEEPEST => None,
+                // That a dim is at least 1 is a clause; an index is not.
+                (ScalarFn::DIV | ScalarFn::REM, [_, b]) if !is_divisor(b, names) => None,
                 (ScalarFn::DIV, [a, b]) => Some(a.floor_div(b)),
                 (ScalarFn::REM, [a, b]) => Some(a.rem(b)),
                 _ => None,
@@ -45,6 +47,12 @@ pub(super) fn poly(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
         }
         _ => None,
     }
+}
+
+/// Is it at least 1 whatever its indices are, if its dims alone are?
+fn is_divisor(by: &Dim, names: &[Arc<str>]) -> bool {
+    let symbols = by.symbols();
+    !names.iter().any(|name| symbols.contains(name)) || is_sum(&(by - &Dim::from(1)))
 }
 
 /// Can no multiple in it wrap?

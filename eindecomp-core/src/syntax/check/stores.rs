@@ -547,7 +547,16 @@ fn is_affine(e: &Expr) -> bool {
     }
 }
 
-/// Where a state is in the caller: the same variable, and fields of which one contains the other?
-pub(super) fn overlap(a: &Place, b: &Place) -> bool {
-    a.var == b.var && a.fields.iter().zip(&b.fields).all(|(x, y)| x == y)
+impl BodyCx<'_> {
+    /// Are two states one in the caller, or is one a part of the other? Elements of an array may be.
+    pub(super) fn overlap(&self, a: &Place, b: &Place) -> bool {
+        let whole = |place: &Place| {
+            let mut var = place.var;
+            while let Some(array) = self.vars[var.at()].element_of {
+                var = array;
+            }
+            var
+        };
+        whole(a) == whole(b) && a.fields.iter().zip(&b.fields).all(|(x, y)| x == y)
+    }
 }

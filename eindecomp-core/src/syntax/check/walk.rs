@@ -36,6 +36,11 @@ pub(super) fn reads(block: &Block, wanted: &str) -> bool {
     uses(block, wanted) > 0
 }
 
+/// Does a statement of a block read something of this name?
+pub(super) fn goes_on(block: &Block, wanted: &str) -> bool {
+    stmts_use(&block.stmts, wanted) > 0
+}
+
 /// How often a block reads something of this name. A statement that is not understood may do so more
 /// than once.
 pub(super) fn uses(block: &Block, wanted: &str) -> usize {

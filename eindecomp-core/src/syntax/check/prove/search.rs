@@ -13,8 +13,19 @@ const STEPS: usize = 100;
 
 /// Does the goal, in normal form, follow?
 pub(super) fn proves(facts: &Facts, goal: &Dim) -> bool {
+    let mut given = facts.nonneg.clone();
+    for fact in &facts.nonneg {
+        let remainders = fact
+            .terms()
+            .flat_map(|(m, _)| m)
+            .filter(|a| matches!(a, Atom::Rem(..)));
+        given.extend(remainders.flat_map(|atom| atom_facts(&Dim::from(atom))));
+    }
+    given.sort();
+    given.dedup();
     let mut search = Search {
         facts,
+        given,
         known: HashMap::new(),
         steps: STEPS,
     };
@@ -23,6 +34,8 @@ pub(super) fn proves(facts: &Facts, goal: &Dim) -> bool {
 
 struct Search<'a> {
     facts: &'a Facts,
+    /// What is at least 0.
+    given: Vec<Dim>,
     /// Goals tried; one that is being tried counts as not proved.
     known: HashMap<Dim, bool>,
     steps: usize,
@@ -33,6 +46,7 @@ impl Search<'_> {
         if let Some(c) = goal.as_const() {
             return c >= 0;
         }
+        let goal = &self.facts.multiples.relaxed(goal);
         if let Some(known) = self.known.get(goal) {
             return *known;
         }
@@ -60,13 +74,7 @@ impl Search<'_> {
         if depth == 0 {
             return false;
         }
-        let facts: Vec<Dim> = self
-            .facts
-            .nonneg
-            .iter()
-            .cloned()
-            .chain(atom_facts(goal))
-            .collect();
+        let facts: Vec<Dim> = self.given.iter().cloned().chain(atom_facts(goal)).collect();
         let degree = degree(goal);
         let mut next = Vec::new();
         for fact in &facts {
@@ -85,7 +93,7 @@ impl Search<'_> {
                 let (k, lambda) = (by.abs() / common, coefficient.abs() / common);
                 let cancelled = &(fact * &Dim::monomial(&rest)) * &Dim::from(lambda);
                 let left = &(&(goal * &Dim::from(k)) - &cancelled) + &Dim::from(k - 1);
-                let left = self.facts.cancel(&left);
+                let left = self.facts.multiples.cancel(&left);
                 if self::degree(&left) <= degree {
                     next.push(rank(left));
                 }
@@ -96,7 +104,7 @@ impl Search<'_> {
                 Atom::Div(a, b) => self.without_quotient(goal, atom, (a, b)),
                 Atom::Sym(_) | Atom::Rem(..) => None,
             };
-            next.extend(left.map(|left| rank(self.facts.cancel(&left))));
+            next.extend(left.map(|left| rank(self.facts.multiples.cancel(&left))));
         }
         next.sort();
         next.dedup();
