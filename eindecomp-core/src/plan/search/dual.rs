@@ -119,6 +119,19 @@ impl<'a> Passes<'a> {
         state
     }
 
+    /// Goes on from what others moved along the edges of the same problem.
+    pub fn resume(&mut self, moved: Vec<[Vec<f64>; 2]>) {
+        let edges = self.problem.raw_edges().len();
+        for (own, old) in self.moved.iter_mut().zip(moved).take(edges) {
+            *own = old;
+        }
+    }
+
+    /// What was moved along links.
+    pub fn moved(self) -> Vec<[Vec<f64>; 2]> {
+        self.moved
+    }
+
     /// Asks other prices; what was moved stays.
     pub fn set_prices(&mut self, prices: Vec<f64>) {
         let mut sums = vec![0.0; prices.len() + 1];
@@ -162,11 +175,7 @@ impl<'a> Passes<'a> {
         let [rows, columns] = &mut self.moved[link];
         if side == 0 {
             for (line, row) in table.chunks_exact(width).zip(rows) {
-                let least = line.iter().zip(&*columns);
-                *row = least.fold(f64::INFINITY, |a, (t, m)| {
-                    let c = l.factor * t - m;
-                    if c < a { c } else { a }
-                });
+                *row = least_left(line, columns, l.factor);
             }
         } else {
             columns.fill(f64::INFINITY);
@@ -180,45 +189,53 @@ impl<'a> Passes<'a> {
     }
 
     /// Costs of a variable with all that was moved to it.
-    fn gathered(&self, v: VarId) -> Vec<f64> {
-        let mut costs = self.own[v.at()].clone();
+    fn gather(&self, v: VarId, costs: &mut Vec<f64>) {
+        costs.clone_from(&self.own[v.at()]);
         for &(link, side) in self.earlier[v.at()].iter().chain(&self.later[v.at()]) {
             let moved = &self.moved[link][side];
             for (c, &class) in costs.iter_mut().zip(self.map(link, side)) {
                 *c += moved[class as usize];
             }
         }
-        costs
+    }
+
+    fn links(&self, v: VarId, later: bool) -> &[(usize, usize)] {
+        match later {
+            true => &self.later[v.at()],
+            false => &self.earlier[v.at()],
+        }
     }
 
     /// One pass over the variables, forwards or backwards.
     pub fn pass(&mut self, forwards: bool) {
         let n = self.problem.variables();
+        let (mut costs, mut least) = (Vec::new(), Vec::new());
         for i in 0..n {
             let v = VarId(if forwards { i } else { n - 1 - i } as u32);
-            let (come, go) = if forwards {
-                (&self.earlier, &self.later)
-            } else {
-                (&self.later, &self.earlier)
-            };
-            let (come, go) = (come[v.at()].clone(), go[v.at()].clone());
-            for &(link, side) in &come {
+            let (come, go) = (
+                self.links(v, !forwards).len(),
+                self.links(v, forwards).len(),
+            );
+            for at in 0..come {
+                let (link, side) = self.links(v, !forwards)[at];
                 self.pull(link, side);
             }
-            if go.is_empty() {
+            if go == 0 {
                 continue;
             }
-            let costs = self.gathered(v);
-            let share = 1.0 / come.len().max(go.len()) as f64;
-            for (link, side) in go {
+            self.gather(v, &mut costs);
+            let share = 1.0 / come.max(go) as f64;
+            for at in 0..go {
+                let (link, side) = self.links(v, forwards)[at];
                 let map = self.map(link, side);
                 let moved = &mut self.moved[link][side];
-                let mut least = vec![f64::INFINITY; moved.len()];
+                least.clear();
+                least.resize(moved.len(), f64::INFINITY);
                 for (&class, &c) in map.iter().zip(&costs) {
                     let least = &mut least[class as usize];
                     *least = if c < *least { c } else { *least };
                 }
-                for (m, c) in moved.iter_mut().zip(least) {
+                for (m, c) in moved.iter_mut().zip(&least) {
                     *m -= share * c;
                 }
             }
@@ -256,10 +273,37 @@ impl<'a> Passes<'a> {
         chosen
     }
 
-    /// What the prices ask of a value.
-    pub fn asked(&self, v: VarId, x: u32) -> f64 {
-        let own = self.problem.costs(v)[x as usize] as f64;
-        self.own[v.at()][x as usize] - own.min(self.cap)
+    /// What the prices ask of every value.
+    pub fn asked(&self) -> Vec<Vec<f64>> {
+        let beyond = |v: VarId| {
+            let own = self.own[v.at()].iter().zip(self.problem.costs(v).iter());
+            own.map(|(o, &c)| o - (c as f64).min(self.cap)).collect()
+        };
+        self.problem.ids().map(beyond).collect()
+    }
+
+    /// What they bound, in floats.
+    pub fn value(&self) -> f64 {
+        let mut value = 0.0;
+        for (l, [rows, columns]) in self.links.iter().zip(&self.moved) {
+            let table = &self.tables[l.table];
+            let mut least = f64::INFINITY;
+            for (line, r) in table.chunks_exact(l.classes[1]).zip(rows) {
+                least = least.min(least_left(line, columns, l.factor) - r);
+            }
+            value += least;
+        }
+        let mut costs = Vec::new();
+        for v in self.problem.ids() {
+            self.gather(v, &mut costs);
+            value += costs.iter().copied().fold(f64::INFINITY, f64::min);
+        }
+        let limits = self.problem.limits().iter();
+        value
+            - limits
+                .zip(&self.prices)
+                .map(|(&l, p)| l as f64 * p)
+                .sum::<f64>()
     }
 
     /// What was moved and asked, in integers.
@@ -289,4 +333,20 @@ impl<'a> Passes<'a> {
                 .collect(),
         }
     }
+}
+
+/// The least of a line times a factor, less what was moved, in independent chains.
+fn least_left(line: &[f64], moved: &[f64], factor: f64) -> f64 {
+    const LANES: usize = 8;
+    let (lines, rest) = line.as_chunks::<LANES>();
+    let (moves, last) = moved.as_chunks::<LANES>();
+    let mut least = [f64::INFINITY; LANES];
+    for (line, moved) in lines.iter().zip(moves) {
+        for i in 0..LANES {
+            let left = factor * line[i] - moved[i];
+            least[i] = if left < least[i] { left } else { least[i] };
+        }
+    }
+    let rest = rest.iter().zip(last).map(|(t, m)| factor * t - m);
+    least.into_iter().chain(rest).fold(f64::INFINITY, f64::min)
 }

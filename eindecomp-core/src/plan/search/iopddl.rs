@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::{Problem, VarId};
+use super::{INFEASIBLE, Problem, VarId};
 
 /// Why a text is no instance.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +114,14 @@ fn one_each(
     }
 }
 
+/// What marks a forbidden strategy or pair. The contest's evaluator adds it like any cost, so that an assignment with one
+/// is worse than every assignment without.
+const FORBIDDEN: u64 = 1_000_000_000_000_000_000;
+
+fn allowed(cost: u64) -> u64 {
+    if cost < FORBIDDEN { cost } else { INFEASIBLE }
+}
+
 /// The problem of an instance: a variable per node, in order, with its strategies as values. Most is
 /// used where some interval begins, so these alone are positions.
 ///
@@ -150,6 +158,7 @@ pub fn read(text: &[u8]) -> Result<Problem, InstanceError> {
                 actual,
             });
         }
+        let costs: Vec<u64> = costs.into_iter().map(allowed).collect();
         let variable = problem.add_variable(costs);
         if from < to {
             problem.add_usage(variable, position(from)..position(to), &usages);
@@ -173,6 +182,7 @@ pub fn read(text: &[u8]) -> Result<Problem, InstanceError> {
                 actual: costs.len(),
             });
         }
+        let costs: Vec<u64> = costs.into_iter().map(allowed).collect();
         problem.add_edge(a, b, costs);
     }
     Ok(problem)

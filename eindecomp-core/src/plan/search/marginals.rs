@@ -8,7 +8,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::INFEASIBLE;
-use super::elimination::{Algebra, Elimination, Factor, Order};
+use super::algebra::{Algebra, Factor};
+use super::elimination::{Elimination, Order};
 use super::exact::Budget;
 use super::problem::{Problem, VarId};
 use super::progress::{Progress, Status};

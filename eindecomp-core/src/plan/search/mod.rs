@@ -1,10 +1,10 @@
 //! Choosing one value per variable at least total cost: the searches of the planner.
 //!
 //! Files: `problem` (what is solved), `limits` (usage over time), `tables` (hash-consed cost
-//! tables), `maps` (classes of values), `kernel` (the min-plus product), `elimination`, `exact`
-//! (elimination as a search), `marginals`, `hubs` (what many depend on); beyond its width or with limits that bind: `relaxed`,
-//! with `dual` (message passing, prices), `survivors` (values that may still be cheaper), `local` and `trees` (search around an incumbent) and `slack` (what is
-//! left of the limits); `exhaustive`, `linearized` (the paper's longest-path dynamic programming);
+//! tables), `maps` (classes of values), `kernel` (the min-plus product), `algebra` (factors), `elimination`, `exact`
+//! (elimination as a search), `marginals`, `hubs` (what many depend on); beyond its width: `relaxed`,
+//! with `dual` (message passing, prices), `survivors` (values that may still be cheaper), `local` and `trees` (search around an incumbent); under limits:
+//! `contract` (a smaller problem with the same optimum) and `priced`, with `slack` (what is left of the limits); `exhaustive`, `linearized` (the paper's longest-path dynamic programming);
 //! `check` (costs and bounds once more, independently), `progress`; `iopddl` (problems from files).
 
 pub mod check;
@@ -13,6 +13,8 @@ pub mod iopddl;
 pub mod linearized;
 pub mod problem;
 
+mod algebra;
+mod contract;
 mod dual;
 mod elimination;
 mod exact;
@@ -22,6 +24,7 @@ mod limits;
 mod local;
 mod maps;
 mod marginals;
+mod priced;
 mod progress;
 mod relaxed;
 mod slack;
@@ -29,6 +32,7 @@ mod survivors;
 mod tables;
 mod trees;
 
+use contract::Contraction;
 pub use dual::Dual;
 use elimination::Order;
 pub use exact::Budget;
@@ -100,9 +104,21 @@ pub fn nearly(problem: &Problem, budget: Budget, progress: &dyn Progress) -> Sol
 }
 
 fn search(problem: &Problem, budget: Budget, progress: &dyn Progress, aim: Aim) -> Solution {
-    let free = !problem.is_limited();
-    let narrowed = free.then(|| hubs::narrow(problem, hubs::DEGREE, budget.share(16), progress));
-    let narrowed = narrowed.flatten();
+    if problem.is_limited() {
+        let easy = Budget {
+            work: EASY.min(budget.work / 4),
+            ..budget
+        };
+        return match exact::ordered(problem, Order::Small, easy, progress) {
+            (Some(found), _) if found.is_optimal() => found,
+            (Some(found), work) => {
+                let budget = budget.without(work);
+                relaxed::solve(problem, budget, progress, found, true, aim)
+            }
+            (None, work) => limited(problem, budget.without(work), progress, aim),
+        };
+    }
+    let narrowed = hubs::narrow(problem, hubs::DEGREE, budget.share(16), progress);
     if let Some(narrowed) = narrowed {
         if aim.is_met(&narrowed.best) {
             return narrowed.best;
@@ -128,6 +144,28 @@ fn search(problem: &Problem, budget: Budget, progress: &dyn Progress, aim: Aim) 
         };
     }
     wide(problem, budget, progress, aim)
+}
+
+/// The same under limits, where elimination is not easy: of what is left after contraction.
+fn limited(problem: &Problem, budget: Budget, progress: &dyn Progress, aim: Aim) -> Solution {
+    let Some(small) = Contraction::of(problem) else {
+        return Solution {
+            assignment: vec![0; problem.variables()],
+            cost: u128::MAX,
+            bound: u128::MAX,
+            stopped: false,
+            dual: None,
+        };
+    };
+    let found = priced::solve(&small.problem, budget, progress, aim);
+    let assignment = small.expand(&found.assignment);
+    Solution {
+        cost: problem.cost(&assignment),
+        assignment,
+        bound: found.bound.saturating_add(small.constant),
+        stopped: found.stopped,
+        dual: None,
+    }
 }
 
 /// No assignment costs less, limits aside. What is more than `until` is not looked for.
@@ -174,6 +212,8 @@ fn wide(problem: &Problem, budget: Budget, progress: &dyn Progress, aim: Aim) ->
     relaxed::solve(problem, budget.without(work), progress, start, exact, aim)
 }
 
+/// Additions that elimination of a problem with limits is done in, for it to be repeated at every step.
+const EASY: u64 = 4_000_000;
 /// Bytes of a table where products are split: they bound, others search.
 const SPLIT_BYTES: u64 = 1 << 20;
 

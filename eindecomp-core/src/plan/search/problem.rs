@@ -211,6 +211,25 @@ impl Problem {
         }
     }
 
+    /// The same with limits at some positions alone, ascending.
+    pub(super) fn limited_at(&self, positions: &[u32]) -> Problem {
+        let place = |t: u32| positions.partition_point(|&p| p < t) as u32;
+        let mut limits = Limits::default();
+        limits.set(
+            positions
+                .iter()
+                .map(|&t| self.limits()[t as usize])
+                .collect(),
+        );
+        for (r, usage) in self.usages() {
+            limits.add(place(r.start)..place(r.end), *usage);
+        }
+        Problem {
+            limits,
+            ..self.clone()
+        }
+    }
+
     /// At every position t, the values chosen may use at most `limits[t]` together. Before the
     /// first call there are no positions.
     pub fn set_limits(&mut self, limits: Vec<u64>) {
@@ -344,6 +363,16 @@ impl Problem {
             })
             .filter(|_| fits())
             .unwrap_or(u128::MAX)
+    }
+
+    /// No assignment that is feasible costs more.
+    pub(super) fn most(&self) -> f64 {
+        let most = |costs: &[u64]| {
+            let feasible = costs.iter().filter(|c| **c < INFEASIBLE);
+            feasible.max().map_or(0.0, |&c| c as f64)
+        };
+        let own: f64 = self.ids().map(|v| most(self.costs(v))).sum();
+        own + self.edges().map(|e| most(e.table)).sum::<f64>()
     }
 
     /// The sum of every table's least entry: a lower bound that needs no search.

@@ -1,7 +1,7 @@
-//! Search beyond elimination: where tables do not fit, or limits bind.
+//! Search beyond elimination: where tables do not fit, or limits bind on what elimination solves easily.
 //!
-//! Two duals with prices on the limits bound the cost: elimination, where it is exact without
-//! limits, and message passing. Each step decodes an assignment, repairs what passes a limit, and
+//! Two duals bound the cost: elimination with prices on the limits, where it is exact without
+//! them, and, without limits, message passing. Each step decodes an assignment, repairs what passes a limit, and
 //! improves it by local search; prices follow the subgradient, what is used beyond the limits, by
 //! Polyak's step length.
 
@@ -10,7 +10,7 @@ use super::dual::Passes;
 use super::exact::{self, Budget};
 use super::limits::Usage;
 use super::local::Local;
-use super::problem::{Problem, VarId};
+use super::problem::Problem;
 use super::progress::{Progress, Status, Unwatched};
 use super::survivors::{restrict, survivors};
 use super::{Aim, INFEASIBLE, Solution};
@@ -93,7 +93,7 @@ impl Relaxed<'_> {
     fn run(&mut self, exact: bool) {
         let limits: Vec<f64> = self.problem.limits().iter().map(|&l| l as f64).collect();
         let mut local = Local::new(self.problem, self.best.assignment.clone(), self.progress);
-        let mut passes = Passes::new(self.problem, local.total as f64 * 16.0);
+        let mut passes = Passes::new(self.problem, local.total * 16.0);
         // beyond the bound by how much the prices aim, as a share of it
         let (mut aim, mut since) = (0.1f64, 0);
         // the prices of the best bound, and the mean of what is used beyond the limits
@@ -214,7 +214,7 @@ impl Relaxed<'_> {
         let from = local.work;
         local.status = self.status();
         local.set(assignment);
-        let asked = |v: VarId, x: u32| passes.asked(v, x);
+        let asked = passes.asked();
         if local.repair(&asked) {
             local.descend(true, self.problem.ids());
             self.keep(local);

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::contract::Contraction;
 use super::survivors::restrict;
 use super::*;
 
@@ -98,10 +99,26 @@ fn limited() -> impl Strategy<Value = Problem> {
 proptest! {
     #[test]
     fn limits_over_time_are_kept(problem in limited()) {
-        let found = solve(&problem, Budget::default(), &Unwatched);
         let all = exhaustive::solve(&problem, u128::MAX).unwrap();
-        prop_assert_eq!(check::check(&problem, &found), Ok(()));
-        prop_assert!(found.bound <= all.cost && all.cost <= found.cost);
+        let contracted = super::limited(&problem, Budget::default(), &Unwatched, Aim::Optimal);
+        for found in [solve(&problem, Budget::default(), &Unwatched), contracted] {
+            prop_assert_eq!(check::check(&problem, &found), Ok(()));
+            prop_assert!(found.bound <= all.cost && all.cost <= found.cost);
+        }
+    }
+
+    #[test]
+    fn contracted_problems_have_the_same_optimum(problem in limited()) {
+        let all = exhaustive::solve(&problem, u128::MAX).unwrap();
+        let Some(small) = Contraction::of(&problem) else {
+            prop_assert!(!all.is_feasible());
+            return Ok(());
+        };
+        let found = exhaustive::solve(&small.problem, u128::MAX).unwrap();
+        prop_assert_eq!(found.cost.saturating_add(small.constant), all.cost);
+        if found.is_feasible() {
+            prop_assert_eq!(problem.cost(&small.expand(&found.assignment)), all.cost);
+        }
     }
 
     #[test]
@@ -259,4 +276,64 @@ fn nothing_feasible_is_said_so() {
     assert!(!found.is_feasible() && found.is_optimal());
     assert!(!exhaustive::solve(&problem, 10).unwrap().is_feasible());
     assert!(solve(&Problem::new(), Budget::default(), &Unwatched).is_optimal());
+}
+
+/// Groups of variables of which one decides the others, each in an order of its own; all groups use memory in the
+/// middle. The least cost is that of a knapsack.
+#[test]
+fn groups_in_one_memory_are_packed_best() {
+    const LIMIT: usize = 60;
+    let mut dice = 1u64;
+    let mut roll = |below: u64| {
+        dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (dice >> 33) % below
+    };
+    let mut problem = Problem::new();
+    problem.set_limits([[LIMIT as u64; 11], [1000; 11]].concat());
+    let mut packed = vec![Some(0u64); LIMIT + 1];
+    for _ in 0..10 {
+        let values = 2 + roll(4) as usize;
+        let (mut costs, mut used) = (vec![0u64; values], vec![0u64; values]);
+        let mut last: Option<(VarId, Vec<usize>)> = None;
+        for _ in 0..12 {
+            let mut order: Vec<usize> = (0..values).collect();
+            order.rotate_left(roll(values as u64) as usize);
+            let own: Vec<u64> = (0..values).map(|_| roll(50)).collect();
+            let needed: Vec<u64> = (0..values).map(|_| roll(2)).collect();
+            let v = problem.add_variable(own.clone());
+            // before, at or after the middle, and at it alone
+            problem.add_usage(v, roll(10) as u32..11, &needed);
+            problem.add_usage(v, 11..12 + roll(9) as u32, &vec![1; values]);
+            for (x, &group) in order.iter().enumerate() {
+                costs[group] += own[x];
+                used[group] += needed[x];
+            }
+            if let Some((before, known)) = last {
+                let pair = |x: usize, y: usize| match known[x] == order[y] {
+                    true => 0,
+                    false => INFEASIBLE,
+                };
+                let table: Vec<u64> = (0..values * values)
+                    .map(|at| pair(at / values, at % values))
+                    .collect();
+                problem.add_edge(before, v, table);
+            }
+            last = Some((v, order));
+        }
+        let with = |room: usize| {
+            let options = costs.iter().zip(&used);
+            let fitting = options.filter(|(_, used)| **used as usize <= room);
+            fitting
+                .filter_map(|(c, &used)| Some(packed[room - used as usize]? + c))
+                .min()
+        };
+        packed = (0..=LIMIT).map(with).collect();
+    }
+    let least = packed[LIMIT].unwrap();
+    let small = Contraction::of(&problem).unwrap();
+    assert!(small.problem.variables() <= 10);
+    let found = super::limited(&problem, Budget::default(), &Unwatched, Aim::Optimal);
+    assert_eq!(check::check(&problem, &found), Ok(()));
+    assert_eq!(found.cost, least.into());
+    assert!(found.bound <= found.cost);
 }

@@ -1,0 +1,209 @@
+//! Factors, and what is done with their tables: sums, and the least over the values of a variable. Each product is
+//! memoised by the identity of its factors.
+
+use std::collections::BTreeMap;
+
+use super::INFEASIBLE;
+use super::kernel::{self, Axis, Part};
+use super::maps::{MapId, Maps};
+use super::problem::Problem;
+use super::tables::{TableId, Tables};
+use crate::quick::Table;
+
+/// A table over classes of some variables, row-major in ascending variable order.
+#[derive(Clone, Debug)]
+pub(super) struct Factor {
+    pub scope: Vec<(u32, MapId)>,
+    pub table: TableId,
+    /// The cluster that sent it, if it is no cost of the problem.
+    pub from: Option<usize>,
+}
+
+impl Factor {
+    pub fn map(&self, v: u32) -> Option<MapId> {
+        let at = self.scope.binary_search_by_key(&v, |s| s.0).ok()?;
+        Some(self.scope[at].1)
+    }
+}
+
+/// Memoised operations on tables.
+#[derive(Debug, Default)]
+pub(super) struct Algebra {
+    pub tables: Tables,
+    pub maps: Maps,
+    products: Table<ProductKey, (TableId, u64)>,
+    sums: Table<SumKey, TableId>,
+}
+
+/// A factor in a product: its table and, per axis, which one of the space it is and what entry
+/// each value has.
+type PartKey = (TableId, Vec<(usize, MapId)>);
+/// Extents, number of joint classes of the eliminated variable, parts; costs of single values.
+type ProductKey = (Vec<usize>, usize, Vec<PartKey>, Vec<PartKey>, MapId);
+type SumKey = (Vec<usize>, Vec<PartKey>);
+
+impl Algebra {
+    pub fn of(problem: &Problem) -> Algebra {
+        Algebra {
+            tables: problem.tables.clone(),
+            maps: problem.maps.clone(),
+            ..Algebra::default()
+        }
+    }
+
+    /// Every variable of the factors, with the coarsest map that tells apart what they do.
+    pub fn scope<'a>(
+        &mut self,
+        factors: impl IntoIterator<Item = &'a Factor>,
+    ) -> BTreeMap<u32, MapId> {
+        let mut scope: BTreeMap<u32, MapId> = BTreeMap::new();
+        for &(u, map) in factors.into_iter().flat_map(|f| &f.scope) {
+            let joint = scope.entry(u).or_insert(map);
+            *joint = self.maps.join(*joint, map);
+        }
+        scope
+    }
+
+    /// The factor as part of a product over `scope` and, last, `v`.
+    fn part(&mut self, f: &Factor, scope: &[(u32, MapId)], v: Option<(u32, MapId)>) -> PartKey {
+        let axis = |&(u, map): &(u32, MapId)| {
+            let joint = v.filter(|v| v.0 == u);
+            let (at, fine) = match joint {
+                Some((_, fine)) => (scope.len(), fine),
+                None => {
+                    let at = scope.binary_search_by_key(&u, |s| s.0).unwrap_or(0);
+                    (at, scope[at].1)
+                }
+            };
+            (at, self.maps.translate(fine, map))
+        };
+        (f.table, f.scope.iter().map(axis).collect())
+    }
+
+    /// The least sum of the factors over the values of `v`, less its least entry, which comes
+    /// apart, and the work that was not memoised, in additions.
+    pub fn eliminate(&mut self, factors: &[Factor], v: u32) -> (Factor, u64, u64) {
+        let (own, pairs): (Vec<_>, Vec<_>) = factors.iter().partition(|f| f.scope.len() == 1);
+        let mut scope = self.scope(pairs.iter().copied());
+        let joint = scope.remove(&v);
+        let scope: Vec<(u32, MapId)> = scope.into_iter().collect();
+        let single = own.iter().filter_map(|f| f.map(v));
+        let values = single
+            .chain(joint)
+            .next()
+            .map_or(0, |m| self.maps.get(m).len());
+        let joint = joint.unwrap_or_else(|| self.maps.blind(values));
+        let identity = self.maps.identity(values);
+        let mut parts: Vec<PartKey> = pairs
+            .iter()
+            .map(|f| self.part(f, &scope, Some((v, joint))))
+            .collect();
+        let mut own: Vec<PartKey> = own
+            .iter()
+            .map(|f| self.part(f, &[], Some((v, identity))))
+            .collect();
+        parts.sort_unstable();
+        own.sort_unstable();
+        let extents: Vec<usize> = scope.iter().map(|s| self.maps.classes(s.1)).collect();
+        let d = self.maps.classes(joint);
+        let key = (extents, d, parts, own, joint);
+        let mut work = 0;
+        let (table, least) = match self.products.get(&key) {
+            Some(&found) => found,
+            None => {
+                let cells = key.0.iter().map(|&n| n as u64).product::<u64>();
+                work = cells * d as u64 + values as u64 * key.3.len() as u64;
+                let single = kernel::sum(&[values], &self.parts(&key.3));
+                let mut least = vec![INFEASIBLE; d];
+                for (&class, cost) in self.maps.get(joint).iter().zip(single) {
+                    let least = &mut least[class as usize];
+                    *least = cost.min(*least);
+                }
+                let mut parts = self.parts(&key.2);
+                parts.push(Part {
+                    table: &least,
+                    axes: vec![Axis {
+                        at: key.0.len(),
+                        map: None,
+                        entries: d,
+                    }],
+                });
+                let mut product = kernel::min_sum(&key.0, d, &parts);
+                let least = product.iter().copied().min().unwrap_or(0);
+                if least < INFEASIBLE {
+                    for c in product.iter_mut().filter(|c| **c < INFEASIBLE) {
+                        *c -= least;
+                    }
+                }
+                let made = (self.tables.intern(product), least);
+                self.products.insert(key, made);
+                made
+            }
+        };
+        let factor = Factor {
+            scope,
+            table,
+            from: None,
+        };
+        (factor, least, work)
+    }
+
+    fn parts<'a>(&'a self, keys: &'a [PartKey]) -> Vec<Part<'a>> {
+        let axis = |&(at, map): &(usize, MapId)| Axis {
+            at,
+            map: (!self.maps.is_identity(map)).then(|| self.maps.get(map)),
+            entries: self.maps.classes(map),
+        };
+        let part = |(table, axes): &'a PartKey| Part {
+            table: self.tables.get(*table),
+            axes: axes.iter().map(axis).collect(),
+        };
+        keys.iter().map(part).collect()
+    }
+
+    /// The sum of factors over the same variables.
+    pub fn sum(&mut self, factors: &[Factor]) -> Option<Factor> {
+        let (first, rest) = factors.split_first()?;
+        if rest.is_empty() {
+            return Some(first.clone());
+        }
+        let scope: Vec<(u32, MapId)> = self.scope(factors).into_iter().collect();
+        let mut parts: Vec<PartKey> = factors.iter().map(|f| self.part(f, &scope, None)).collect();
+        parts.sort_unstable();
+        let extents: Vec<usize> = scope.iter().map(|s| self.maps.classes(s.1)).collect();
+        let key = (extents, parts);
+        let table = match self.sums.get(&key) {
+            Some(&found) => found,
+            None => {
+                let sum = kernel::sum(&key.0, &self.parts(&key.1));
+                let table = self.tables.intern(sum);
+                self.sums.insert(key, table);
+                table
+            }
+        };
+        Some(Factor {
+            scope,
+            table,
+            from: None,
+        })
+    }
+
+    /// The sum of factors over `v` alone, per value.
+    pub fn values(&self, factors: &[Factor], values: usize) -> Vec<u64> {
+        let mut costs = vec![0u64; values];
+        for f in factors {
+            let table = self.tables.get(f.table);
+            match f.scope.first() {
+                Some(&(_, map)) => {
+                    for (c, &class) in costs.iter_mut().zip(self.maps.get(map)) {
+                        *c = c.saturating_add(table[class as usize]);
+                    }
+                }
+                None => costs
+                    .iter_mut()
+                    .for_each(|c| *c = c.saturating_add(table[0])),
+            }
+        }
+        costs
+    }
+}
