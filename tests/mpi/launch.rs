@@ -149,16 +149,28 @@ fn printed(readers: [Reader; 2]) -> String {
     readers.map(|r| r.join().unwrap_or_default()).concat()
 }
 
-/// The processes that `mpirun` started here.
+/// The processes that `mpirun` started here, itself (Open MPI) or through a process of its own (MPICH).
 fn ranks_of(mpirun: u32) -> Vec<u32> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let parent = |process: &u32| {
+    let parent = |process: u32| {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
         let after_name = stat.rsplit_once(')')?.1;
-        after_name.split_whitespace().nth(1)?.parse::<u32>().ok()
+        let parent = after_name.split_whitespace().nth(1)?.parse::<u32>().ok()?;
+        Some((parent, process))
     };
     let numbers = processes.filter_map(|p| p.file_name().to_str()?.parse().ok());
-    let mut ranks: Vec<u32> = numbers.filter(|p| parent(p) == Some(mpirun)).collect();
+    let all: Vec<(u32, u32)> = numbers.filter_map(parent).collect();
+    let children = |of: u32| {
+        all.iter()
+            .filter(move |(parent, _)| *parent == of)
+            .map(|(_, p)| *p)
+    };
+    let mut ranks: Vec<u32> = children(mpirun)
+        .flat_map(|child| match children(child).next() {
+            None => vec![child],
+            Some(_) => children(child).collect(),
+        })
+        .collect();
     ranks.sort_unstable();
     ranks
 }
