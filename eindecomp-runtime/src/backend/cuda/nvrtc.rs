@@ -21,6 +21,8 @@ pub struct Nvrtc {
 /// What `ptxas` says of a kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
+    /// Number of its module.
+    pub module: usize,
     /// Its name: number of the module in its unit, and entry.
     pub entry: String,
     /// Registers of a thread.
@@ -52,8 +54,12 @@ impl Nvrtc {
     /// What the compiler says, warnings included.
     pub fn compile(&self, modules: &[Arc<Module>], arch: &str) -> Result<Vec<Figures>, String> {
         let mut all = Vec::new();
-        for modules in modules.chunks(UNIT) {
-            all.extend(self.unit(&unit(modules), arch)?);
+        for (first, modules) in modules.chunks(UNIT).enumerate() {
+            let kernels = self.unit(&unit(modules), arch)?;
+            all.extend(kernels.into_iter().map(|kernel| Figures {
+                module: first * UNIT + kernel.module,
+                ..kernel
+            }));
         }
         Ok(all)
     }
@@ -159,8 +165,11 @@ fn figures(log: &str) -> Option<Vec<Figures>> {
     let mut all: Vec<Figures> = Vec::new();
     for line in log.lines() {
         if let Some((_, rest)) = line.split_once("Compiling entry function '") {
+            let entry = rest.split('\'').next()?;
+            let (module, _) = entry.strip_prefix('m')?.split_once('_')?;
             all.push(Figures {
-                entry: rest.split('\'').next()?.into(),
+                module: module.parse().ok()?,
+                entry: entry.into(),
                 ..Figures::default()
             });
         } else if line.contains("spill stores") {
@@ -183,14 +192,15 @@ mod tests {
     #[test]
     fn figures_are_read() {
         let log = "ptxas info    : 1 bytes gmem
-ptxas info    : Compiling entry function 'm0_reduce' for 'sm_90'
-ptxas info    : Function properties for m0_reduce
+ptxas info    : Compiling entry function 'm3_reduce' for 'sm_90'
+ptxas info    : Function properties for m3_reduce
 ptxas         .     0 bytes stack frame, 8 bytes spill stores, 4 bytes spill loads
 ptxas info    : Used 58 registers, used 1 barriers, 1024 bytes smem
 ptxas info    : Compile time = 65.959 ms";
         let read = figures(log).expect("figures");
         let want = Figures {
-            entry: "m0_reduce".into(),
+            module: 3,
+            entry: "m3_reduce".into(),
             registers: 58,
             shared: 1024,
             spills: 12,

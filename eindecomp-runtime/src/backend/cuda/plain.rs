@@ -185,12 +185,14 @@ impl Plain {
         if tree {
             f.body.add(format!("SHARED(State, shared, {THREADS});"));
         }
-        f.body.add("const i64 rows = blockDim.x / across;");
+        // Numbers of threads are small: 64 bits are divided by a call, around which registers spill.
+        f.body
+            .add("const u32 width = (u32)across, rows = blockDim.x / width;");
         f.body.add(
-            "const i64 row = rows_first ? threadIdx.x % rows : threadIdx.x / across, lane = rows_first ? threadIdx.x / rows : threadIdx.x % across;",
+            "const u32 row = rows_first ? threadIdx.x % rows : threadIdx.x / width, lane = rows_first ? threadIdx.x / rows : threadIdx.x % width;",
         );
         f.body.add(
-            "for (i64 first = blockIdx.x * rows; first < points; first += gridDim.x * rows) {",
+            "for (i64 first = (i64)blockIdx.x * rows; first < points; first += (i64)gridDim.x * rows) {",
         );
         f.body.add("const i64 p = first + row;");
         f.labels(&self.out, "p");
