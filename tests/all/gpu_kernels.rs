@@ -126,7 +126,7 @@ fn graphs_that_people_decompose() {
                 .product::<f64>()
         };
         if graph.ids().map(space).sum::<f64>() < 2e5 {
-            jobs.add(&name, &graph, &small_inputs(&graph, 1), 3);
+            jobs.add(name, &graph, &small_inputs(&graph, 1), 3);
         }
     }
     jobs.run(1e-3);

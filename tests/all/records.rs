@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::support::run::Inputs;
 use crate::support::{config, to_reference, to_runtime};
 use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::graph::{BoundGraph, EinGraph, NodeId};
@@ -194,7 +195,7 @@ fn dims<'n>(block: &str, sizes: &[i64]) -> Vec<(&'n str, i64)> {
 }
 
 /// Every block with inputs: small ones, and some with many rows.
-pub fn samples() -> Vec<(&'static str, Arc<BoundGraph>, BTreeMap<Arc<str>, RefTensor>)> {
+pub fn samples() -> Vec<(&'static str, Arc<BoundGraph>, Inputs)> {
     let sizes: [(&str, &[i64]); 9] = [
         ("stats", &[2, 3, 7]),
         ("stats", &[3, 2, 300]),
