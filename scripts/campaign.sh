@@ -62,6 +62,7 @@ for name in "$@"; do
         gpu)
             export EINDECOMP_GPU_ARCHS=sm_80,sm_90,sm_100 EINDECOMP_GPU_GRAPHS=${CASES:-1000}
             campaign gpu "$EINDECOMP_GPU_GRAPHS" --test all gpu_kernels::
+            EVERY_CASE=1 campaign gpu 1 --test conformance
             ;;
         ranks) EVERY_CASE=1 campaign ranks 1 --features cli,mpi --test mpi conformance ;;
         gpus) EINDECOMP_ORDERS=${CASES:-1000} campaign gpus 1000 --test conformance ;;

@@ -287,9 +287,9 @@ pub fn near(got: &[RefTensor], want: &[RefTensor], tolerance: f64) -> Result<(),
 
 /// Architectures, and of how many modules one is compiled for them; `EINDECOMP_GPU_ARCHS` names those that all
 /// are compiled for (`sm_80,sm_90,sm_100`).
-const ARCHITECTURES: [(&str, usize); 3] = [("sm_90", 1), ("sm_80", 8), ("sm_100", 8)];
+const ARCHITECTURES: [(&str, usize); 3] = [("sm_90", 4), ("sm_80", 32), ("sm_100", 32)];
 /// Bytes of registers that the kernels may spill which do: those that divide 64-bit numbers, which is a call, and
-/// reductions across threads, which spill 16 at 39 registers. No other kernel spills.
+/// reductions across threads, which spill 16 at 39 registers, and `weigh` in f64, 48. No other kernel spills.
 const SAVED: u32 = 64;
 
 /// Compiles modules for GPUs, each once per process, and looks at the figures of their kernels; how many were
@@ -323,7 +323,10 @@ pub fn compiles(modules: &[Arc<Module>]) -> usize {
         for kernel in &figures {
             let module = &some[kernel.module];
             let divides = module.source.contains("_rest /= ");
-            let saved = match divides || kernel.entry.ends_with("_reduce") {
+            let listed = ["_reduce", "_weigh"]
+                .iter()
+                .any(|name| kernel.entry.ends_with(name));
+            let saved = match divides || listed {
                 true => SAVED,
                 false => 0,
             };
