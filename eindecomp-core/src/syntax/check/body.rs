@@ -10,8 +10,8 @@ use super::prove::{Equality, Facts};
 use super::recovered::{self, Guess, Sketch};
 use super::rounds;
 use super::tree::{
-    Block, Body, Checked, Clause, MAX_STATEMENTS, Obligation, Origin, ParamRole, Place, Stmt,
-    TensorType, Type, Var, VarId, Warning,
+    Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, TensorType, Type,
+    Var, VarId, Warning,
 };
 use super::types::{Declared, one_more, reserved};
 use super::walk;
@@ -354,15 +354,6 @@ impl BodyCx<'_> {
             self.require(clause);
         }
         let statements = self.statements(stmts.as_deref().unwrap_or_default());
-        if whole && statements > MAX_STATEMENTS {
-            let name = &self.block.name;
-            let text = format!(
-                "`{name}` is more than {MAX_STATEMENTS} statements, the most of a graph, with all that it calls"
-            );
-            let diag = Diag::new(Code::Loop, name.span, text);
-            self.errors
-                .push(diag.help("blocks that call each other twice double what is computed"));
-        }
         self.block.consts = self.dims.consts;
         let vars: Option<Vec<Var>> = self
             .vars

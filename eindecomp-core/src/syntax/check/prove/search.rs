@@ -46,6 +46,10 @@ impl Search<'_> {
         if let Some(c) = goal.as_const() {
             return c >= 0;
         }
+        // What has nothing to cancel may have when it is relaxed.
+        if (goal.terms()).all(|(m, c)| c >= 0 && self.monomial_nonneg(m, depth)) {
+            return true;
+        }
         let goal = &self.facts.multiples.relaxed(goal);
         if let Some(known) = self.known.get(goal) {
             return *known;
