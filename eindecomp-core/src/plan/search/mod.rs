@@ -63,6 +63,15 @@ impl Solution {
         self.cost < u128::MAX
     }
 
+    /// How far the search is that has found it by so much work.
+    fn status(&self, work: u64) -> Status {
+        Status {
+            work,
+            best: self.is_feasible().then_some(self.cost),
+            bound: self.bound,
+        }
+    }
+
     /// Is it proved that nothing costs less?
     pub fn is_optimal(&self) -> bool {
         self.cost == self.bound

@@ -14,7 +14,7 @@ use super::elimination::Order;
 use super::exact::{self, Budget};
 use super::local::Local;
 use super::problem::Problem;
-use super::progress::{Progress, Status};
+use super::progress::Progress;
 use super::{Aim, Solution};
 
 /// Additions that are done to see whether limits bind at all.
@@ -119,16 +119,8 @@ impl Priced<'_> {
         false
     }
 
-    fn status(&self) -> Status {
-        Status {
-            work: self.work,
-            best: self.best.is_feasible().then_some(self.best.cost),
-            bound: self.best.bound,
-        }
-    }
-
     fn go_on(&mut self) -> bool {
-        self.best.stopped = !self.progress.keep_going(&self.status());
+        self.best.stopped = !self.progress.keep_going(&self.best.status(self.work));
         let patience = (self.budget.work / PATIENT)
             .saturating_add(PASSES.saturating_mul(self.pass))
             .saturating_add(PATIENCE.saturating_mul(self.found));
@@ -226,7 +218,7 @@ impl Priced<'_> {
     /// Repairs what was decoded, and descends from there.
     fn repaired(&mut self, local: &mut Local, passes: &Passes) -> Vec<u32> {
         let from = local.work;
-        local.status = self.status();
+        local.status = self.best.status(self.work);
         let mut new = Vec::new();
         if local.repair(&passes.asked()) {
             local.descend(false, self.problem.ids());
@@ -241,7 +233,7 @@ impl Priced<'_> {
         if !self.best.is_feasible() {
             return Vec::new();
         }
-        local.status = self.status();
+        local.status = self.best.status(self.work);
         local.set(self.best.assignment.clone());
         let from = local.work;
         let until = from + SEARCHED.min(self.steps as u64) * passes.work;

@@ -163,16 +163,8 @@ impl Relaxed<'_> {
         self.best.dual = None;
     }
 
-    fn status(&self) -> Status {
-        Status {
-            work: self.work,
-            best: self.best.is_feasible().then_some(self.best.cost),
-            bound: self.best.bound,
-        }
-    }
-
     fn go_on(&mut self) -> bool {
-        self.best.stopped = !self.progress.keep_going(&self.status());
+        self.best.stopped = !self.progress.keep_going(&self.best.status(self.work));
         self.work < self.budget.work && !self.best.stopped
     }
 
@@ -212,7 +204,7 @@ impl Relaxed<'_> {
 
     fn improve(&mut self, local: &mut Local, assignment: Vec<u32>, passes: &Passes) {
         let from = local.work;
-        local.status = self.status();
+        local.status = self.best.status(self.work);
         local.set(assignment);
         let asked = passes.asked();
         if local.repair(&asked) {

@@ -9,6 +9,8 @@ use super::call::{ALIGN, Arg, Call, Launch, Module, Place, Pointer, Window, Work
 use super::text::{Lines, stored};
 
 pub(super) const PRELUDE: &str = include_str!("prelude.h");
+/// What NVRTC is told of every kernel, whichever card it is for.
+pub(super) const OPTIONS: [&str; 1] = ["--std=c++17"];
 
 /// Threads of a block.
 pub(super) const THREADS: u32 = 256;

@@ -13,7 +13,7 @@ use super::call::{Call, FAULT_WORDS, Place, Window, Work};
 use super::function::{Array, Builder};
 use super::merge::{Merge, Walked, copy};
 use super::plain::{Ends, Plain, volume};
-use super::softmax::{Softmax, run};
+use super::softmax::{Softmax, staged};
 use super::state::State;
 use crate::backend::error::{KernelError, KernelRunError};
 use crate::backend::program::Kind;
@@ -157,21 +157,10 @@ impl Staged<'_> {
         }
         for (n, part) in parts.iter().enumerate() {
             builder.scoped(|builder| {
-                let mut arrays = Vec::with_capacity(self.stages.len());
-                for stage in self.stages {
-                    let (inner, _) = stage;
-                    let axes = inner.labels[..inner.axes].iter();
-                    let region = Region(axes.map(|l| part.0[l.at()]).collect());
-                    let made = builder.array(inner.statement.einsum.dtype, region);
-                    let whole = Ends {
-                        prior: None,
-                        targets: std::slice::from_ref(&made),
-                        partial: false,
-                        repair: false,
-                    };
-                    run(stage, part, reads, &whole, slots, builder);
-                    arrays.push(made);
-                }
+                let stages = self.stages.iter();
+                let arrays: Vec<Array> = stages
+                    .map(|stage| staged(stage, part, reads, slots, builder))
+                    .collect();
                 let operand = |&n: &usize| match n.checked_sub(reads.len()) {
                     None => reads[n].clone(),
                     Some(stage) => arrays[stage].clone(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use libloading::Library;
 
 use super::call::Module;
-use super::function::PRELUDE;
+use super::function::{OPTIONS, PRELUDE};
 
 /// Modules that are compiled as one unit.
 const UNIT: usize = 16;
@@ -66,12 +66,12 @@ impl Nvrtc {
 
     fn unit(&self, source: &str, arch: &str) -> Result<Vec<Figures>, String> {
         let text = CString::new(source).map_err(|e| e.to_string())?;
-        let options = [
+        let own = [
             format!("--gpu-architecture={arch}"),
-            "--std=c++17".into(),
             "--ptxas-options=-v".into(),
         ];
-        let options: Result<Vec<CString>, _> = options.into_iter().map(CString::new).collect();
+        let options = own.into_iter().chain(OPTIONS.map(str::to_owned));
+        let options: Result<Vec<CString>, _> = options.map(CString::new).collect();
         let options = options.map_err(|e| e.to_string())?;
         let options: Vec<*const c_char> = options.iter().map(|o| o.as_ptr()).collect();
         // SAFETY: the functions have these signatures in every version since 11.1; strings end in 0 and

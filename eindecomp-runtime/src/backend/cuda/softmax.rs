@@ -109,7 +109,7 @@ impl Softmax {
         };
         for (n, part) in parts.iter().enumerate() {
             builder.scoped(|builder| {
-                let scores = self.stage(&self.score, part, reads, slots, builder);
+                let scores = staged(&self.score, part, reads, slots, builder);
                 let weights = match self.weights == self.dtype {
                     true => scores.clone(),
                     false => builder.array(self.weights, scores.region.clone()),
@@ -119,7 +119,7 @@ impl Softmax {
                 builder.push(weigh(weighed, rows, length, n == 0));
                 let mut operands = reads.to_vec();
                 operands.push(weights);
-                let more = self.stage(&self.quick, part, &operands, slots, builder);
+                let more = staged(&self.quick, part, &operands, slots, builder);
                 if let Some(weigh) = &self.weigh {
                     let ends = Ends {
                         prior: None,
@@ -158,33 +158,32 @@ impl Softmax {
         };
         merge.calls(&[source], &targets, !ends.partial, builder);
     }
+}
 
-    /// The result of a stage, in the workspace.
-    fn stage(
-        &self,
-        stage: &(Inner, Kernel),
-        tile: &Region,
-        reads: &[Array],
-        slots: &[Value],
-        builder: &mut Builder,
-    ) -> Array {
-        let (inner, _) = stage;
-        let axes = inner.labels[..inner.axes].iter();
-        let region = Region(axes.map(|l| tile.0[l.at()]).collect());
-        let made = builder.array(inner.statement.einsum.dtype, region);
-        let ends = Ends {
-            prior: None,
-            targets: std::slice::from_ref(&made),
-            partial: false,
-            repair: false,
-        };
-        run(stage, tile, reads, &ends, slots, builder);
-        made
-    }
+/// The result of a stage, in the workspace.
+pub(super) fn staged(
+    stage: &(Inner, Kernel),
+    tile: &Region,
+    reads: &[Array],
+    slots: &[Value],
+    builder: &mut Builder,
+) -> Array {
+    let (inner, _) = stage;
+    let axes = inner.labels[..inner.axes].iter();
+    let region = Region(axes.map(|l| tile.0[l.at()]).collect());
+    let made = builder.array(inner.statement.einsum.dtype, region);
+    let ends = Ends {
+        prior: None,
+        targets: std::slice::from_ref(&made),
+        partial: false,
+        repair: false,
+    };
+    run(stage, tile, reads, &ends, slots, builder);
+    made
 }
 
 /// Runs a stage on its part of a tile of the whole vertex.
-pub(super) fn run(
+fn run(
     (inner, kernel): &(Inner, Kernel),
     tile: &Region,
     reads: &[Array],

@@ -1,5 +1,6 @@
 //! The search for a proof of `d ≥ 0`: its negative terms are cancelled one after the other.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 
 use super::{Facts, gcd, is_sum, without};
@@ -13,19 +14,9 @@ const STEPS: usize = 100;
 
 /// Does the goal, in normal form, follow?
 pub(super) fn proves(facts: &Facts, goal: &Dim) -> bool {
-    let mut given = facts.nonneg.clone();
-    for fact in &facts.nonneg {
-        let remainders = fact
-            .terms()
-            .flat_map(|(m, _)| m)
-            .filter(|a| matches!(a, Atom::Rem(..)));
-        given.extend(remainders.flat_map(|atom| atom_facts(&Dim::from(atom))));
-    }
-    given.sort();
-    given.dedup();
     let mut search = Search {
         facts,
-        given,
+        of_remainders: OnceCell::new(),
         known: HashMap::new(),
         steps: STEPS,
     };
@@ -34,8 +25,8 @@ pub(super) fn proves(facts: &Facts, goal: &Dim) -> bool {
 
 struct Search<'a> {
     facts: &'a Facts,
-    /// What is at least 0.
-    given: Vec<Dim>,
+    /// What the remainders in the facts bring.
+    of_remainders: OnceCell<Vec<Dim>>,
     /// Goals tried; one that is being tried counts as not proved.
     known: HashMap<Dim, bool>,
     steps: usize,
@@ -78,7 +69,9 @@ impl Search<'_> {
         if depth == 0 {
             return false;
         }
-        let facts: Vec<Dim> = self.given.iter().cloned().chain(atom_facts(goal)).collect();
+        let of_remainders = self.of_remainders.get_or_init(|| of_remainders(self.facts));
+        let facts = self.facts.nonneg.iter().chain(of_remainders).cloned();
+        let facts: Vec<Dim> = facts.chain(atom_facts(goal)).collect();
         let degree = degree(goal);
         let mut next = Vec::new();
         for fact in &facts {
@@ -146,6 +139,22 @@ impl Search<'_> {
             Atom::Div(a, _) => depth > 0 && self.prove(a, depth - 1),
         })
     }
+}
+
+/// Bounds of the remainders in the facts, each once.
+fn of_remainders(facts: &Facts) -> Vec<Dim> {
+    let atoms = facts
+        .nonneg
+        .iter()
+        .flat_map(Dim::terms)
+        .flat_map(|(m, _)| m);
+    let remainders = atoms.filter(|atom| matches!(atom, Atom::Rem(..)));
+    let mut all: Vec<Dim> = remainders
+        .flat_map(|atom| atom_facts(&Dim::from(atom)))
+        .collect();
+    all.sort();
+    all.dedup();
+    all
 }
 
 /// Bounds of the quotients and remainders in `d`, whose divisors are at least 1.

@@ -13,9 +13,7 @@ use sha2::{Digest, Sha256};
 use super::{Cuda, detect, done};
 use crate::backend::cuda::call::Module;
 use crate::backend::cuda::driver::{GpuError, ModuleId};
-
-/// What kernels are compiled with.
-const OPTIONS: [&str; 1] = ["--std=c++17"];
+use crate::backend::cuda::function::OPTIONS;
 
 /// Bytes of the hash in front of a kept file.
 const HASH: usize = 32;
