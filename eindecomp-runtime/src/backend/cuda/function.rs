@@ -10,6 +10,7 @@ use super::text::{Lines, stored};
 
 pub(super) const PRELUDE: &str = include_str!("prelude.h");
 /// What NVRTC is told of every kernel, whichever card it is for.
+#[cfg(any(feature = "cuda", feature = "testing"))]
 pub(super) const OPTIONS: [&str; 1] = ["--std=c++17"];
 
 /// Threads of a block.
