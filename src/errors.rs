@@ -70,4 +70,5 @@ pages! {
     EIN0049 ClauseFalse,
     EIN0050 OutOfScope,
     EIN0051 Splits,
+    EIN0052 TooLarge,
 }

@@ -80,6 +80,7 @@ codes! {
     49 ClauseFalse "a `where` clause or a condition can never hold",
     50 OutOfScope "this is outside the language",
     51 Splits "a dim in `splits` is no axis of its own in the results",
+    52 TooLarge "a block is too many statements when its loops and calls are written out",
 }
 
 impl fmt::Display for Code {

@@ -50,6 +50,7 @@ pub fn parse(tokens: TokenBuffer) -> (Program, Vec<Diag>) {
         taken: Vec::new(),
         diags: Vec::new(),
         loops: 0,
+        over: Vec::new(),
         shapes: BTreeMap::new(),
         left: None,
         lets: Vec::new(),
@@ -104,6 +105,8 @@ struct Parser {
     diags: Vec<Diag>,
     /// How many `for`s are around.
     loops: usize,
+    /// The variables of the loops around.
+    over: Vec<Arc<str>>,
     /// The axes of the block's tensors so far, by the names that their indices have or would have.
     shapes: BTreeMap<Arc<str>, Vec<String>>,
     /// The left side of the `let` that is being read.

@@ -8,6 +8,7 @@ use super::instance::{Instances, is_generic};
 use super::kernels;
 use super::prove::{Equality, Facts};
 use super::recovered::{self, Guess, Sketch};
+use super::refused::Once;
 use super::rounds;
 use super::tree::{
     Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, TensorType, Type,
@@ -97,6 +98,8 @@ pub(super) struct BodyCx<'a> {
     pub(super) dims: DimScope,
     pub(super) facts: Facts,
     pub(super) vars: Vec<Known>,
+    /// The loop around that is one statement.
+    pub(super) once: Option<Once>,
     /// Innermost last.
     pub(super) scopes: Vec<BTreeMap<Arc<str>, VarId>>,
     /// Loop variables that run over numbers, in this block.
@@ -201,6 +204,7 @@ pub(super) fn pass<'a>(
         dims,
         facts,
         vars: Vec::new(),
+        once: None,
         scopes: vec![BTreeMap::new()],
         numbers: Vec::new(),
         upcoming: Vec::new(),
@@ -258,6 +262,7 @@ impl<'a> BodyCx<'a> {
             dims: DimScope::default(),
             facts: Facts::default(),
             vars: Vec::new(),
+            once: None,
             scopes: vec![BTreeMap::new()],
             numbers: Vec::new(),
             upcoming: Vec::new(),
@@ -354,6 +359,10 @@ impl BodyCx<'_> {
             self.require(clause);
         }
         let statements = self.statements(stmts.as_deref().unwrap_or_default());
+        if let (true, Some(stmts)) = (whole, &stmts) {
+            let large = self.too_large(stmts);
+            self.errors.extend(large);
+        }
         self.block.consts = self.dims.consts;
         let vars: Option<Vec<Var>> = self
             .vars

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use super::body::BodyCx;
 use super::prove::Equality;
-use super::tree::{Callee, LoopVar, MAX_LENGTH, MAX_STATEMENTS, ParamRole, Stmt, Type, VarId};
+use super::tree::{LoopVar, MAX_LENGTH, ParamRole, Stmt, Type, VarId};
 use super::walk;
 use crate::ein::Dim;
 use crate::syntax::ast::{self, CmpOp, ForRange, Ident};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
 
-const NO_STEP: &str = "what is no step after another is an index: a statement runs over all of it";
+pub(super) const NO_STEP: &str =
+    "what is no step after another is an index: a statement runs over all of it";
 
 const NO_RECURRENCE: &str = "recurrences of symbolic length are outside the language";
 
@@ -22,6 +23,10 @@ impl<'a> BodyCx<'a> {
         range: &ForRange,
         body: &'a [ast::Stmt],
     ) -> Option<Stmt> {
+        let outermost = self.once.is_none();
+        if outermost {
+            self.once = self.as_once(vars, range, body);
+        }
         self.scopes.push(BTreeMap::new());
         let facts = self.facts.clone();
         let loop_var = match range {
@@ -39,6 +44,9 @@ impl<'a> BodyCx<'a> {
         let body = self.stmts(body);
         self.scopes.pop();
         self.facts = facts;
+        if outermost {
+            self.once = None;
+        }
         if let Some(LoopVar::Number { symbol, .. }) = &loop_var {
             self.dims.dims.remove(symbol);
         }
@@ -47,54 +55,11 @@ impl<'a> BodyCx<'a> {
             ForRange::Arrays(arrays) => arrays.iter().map(|array| array.span).reduce(Span::join)?,
             ForRange::Range(low, high) => low.span.join(high.span),
         };
-        let (rounds, each) = (self.rounds(&var), self.statements(&body));
-        if each <= MAX_STATEMENTS && rounds.saturating_mul(each) > MAX_STATEMENTS {
-            let text = format!(
-                "this `for` is {rounds} rounds of {each} statements, but a graph has \
-                 {MAX_STATEMENTS} at most"
-            );
-            let diag = Diag::new(Code::Loop, place, text);
+        if let Some(diag) = self.too_many_rounds(&var, &body, place) {
             self.errors.push(diag.help(NO_STEP));
             return None;
         }
         Some(Stmt::For { var, body })
-    }
-
-    /// How many rounds a loop has, 0 where that is not known yet.
-    fn rounds(&self, var: &LoopVar) -> usize {
-        let rounds = match var {
-            LoopVar::Number { low, high, .. } => (high - low).as_const(),
-            LoopVar::Elements(vars) => {
-                let lengths = vars.iter().filter_map(|(_, array)| {
-                    match self.vars[array.at()].ty.as_ref()? {
-                        Type::Array(_, length) => length.as_const(),
-                        _ => None,
-                    }
-                });
-                lengths.min()
-            }
-        };
-        rounds.map_or(0, |rounds| usize::try_from(rounds).unwrap_or(0))
-    }
-
-    /// At least so many statements these are when they are written out, with all that they call.
-    pub(super) fn statements(&self, stmts: &[Stmt]) -> usize {
-        let each = stmts.iter().map(|stmt| match stmt {
-            Stmt::Call(call) => {
-                let callee = match &call.callee {
-                    Callee::Local { name, .. } => self.items.checked.block(name),
-                    Callee::Foreign(_) => None,
-                };
-                let body = callee.and_then(|callee| callee.body.as_ref());
-                body.map_or(1, |body| body.statements.saturating_add(1))
-            }
-            Stmt::For { var, body } => {
-                let all = self.statements(body).saturating_mul(self.rounds(var));
-                all.saturating_add(1)
-            }
-            _ => 1,
-        });
-        each.fold(0, usize::saturating_add)
     }
 
     /// Over arrays side by side, which have one length. The elements of a state are states.
@@ -198,7 +163,8 @@ impl<'a> BodyCx<'a> {
                 self.errors.push(diag.help(NO_STEP));
                 return None;
             }
-            if value.as_const().is_some() || self.dims.only_consts(&value) {
+            let known = value.as_const().is_some() || self.dims.only_consts(&value);
+            if known || self.once.is_some() {
                 return Some(value);
             }
             let text = format!("a `for` needs a constant range, but `{value}` is a dim");

@@ -180,7 +180,7 @@ impl StmtCx<'_, '_> {
 
     /// The extent of the axes that an index alone reads in the statement, if it is one.
     fn runs_over(&self, index: &str) -> Option<Dim> {
-        let found = self.axes_of(self.cx.value()?, index);
+        let found = self.cx.axes_of(self.cx.value()?, index);
         let first = found.first()?.clone();
         found.iter().all(|axis| *axis == first).then_some(first)
     }

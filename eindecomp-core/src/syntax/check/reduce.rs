@@ -500,7 +500,7 @@ impl StmtCx<'_, '_> {
             .filter(|_| declared.len() == indices.len())?;
         let of = |name: &str| -> Vec<_> {
             let bodies = bodies.iter();
-            bodies.flat_map(|body| self.axes_of(body, name)).collect()
+            bodies.flat_map(|body| self.cx.axes_of(body, name)).collect()
         };
         let meant = of(free).contains(axis) && !of(&self.indices[at].name).contains(axis);
         let mut shown: Vec<String> = indices.iter().map(|i| i.to_string()).collect();

@@ -40,12 +40,10 @@ impl BodyCx<'_> {
             self.place(target);
             return None;
         };
-        if let Some(var) = self.lookup(root.as_str())
-            && self.vars[var.at()].role != Some(ParamRole::State)
-        {
-            self.vars[var.at()].used = true;
-            let diag = self.no_state(target, root, subs);
-            self.errors.extend(diag);
+        let var = self.lookup(root.as_str());
+        let state = var.is_some_and(|var| self.vars[var.at()].role == Some(ParamRole::State));
+        if !state {
+            self.refused(target, root, subs, value);
             return None;
         }
         // Reported with the signature.
@@ -54,21 +52,14 @@ impl BodyCx<'_> {
             self.vars[var.at()].used = true;
             return None;
         }
-        for sub in subs.iter().filter(|sub| walk::name(sub).is_none()) {
-            if let Some(diag) = self.long_offset(sub, value) {
-                self.errors.push(diag);
-                return None;
-            }
-        }
-        if let Some(diag) = scatter(target, subs) {
+        let mut offsets = subs.iter().filter(|sub| walk::name(sub).is_none());
+        let wrong = offsets
+            .find_map(|sub| self.long_offset(sub, value))
+            .or_else(|| scatter(target, subs))
+            .or_else(|| self.merged_position(target, subs));
+        if let Some(diag) = wrong {
             self.errors.push(diag);
-            return None;
-        }
-        if target.fields.is_empty()
-            && self.lookup(root.as_str()).is_none()
-            && self.no_let(root, subs)
-        {
-            self.define(root, None, false);
+            self.nowhere(root, subs, value);
             return None;
         }
         let mut names = Vec::new();
@@ -140,59 +131,6 @@ impl BodyCx<'_> {
         })))
     }
 
-    /// The refusal of a store into anything else.
-    fn no_state(&self, target: &ast::Place, root: &Ident, subs: &[ast::Expr]) -> Option<Diag> {
-        let var = &self.vars[self.lookup(root.as_str())?.at()];
-        var.ty.as_ref()?;
-        let text = format!("`{root}` is no state, so nothing can be stored into it");
-        let diag = Diag::new(Code::StoreTarget, root.span, text);
-        let diag = diag.secondary(var.span, "declared here");
-        let rank = var.ty.as_ref().and_then(Type::tensor).map(|t| t.axes.len());
-        if var.role == Some(ParamRole::Data) && rank == Some(subs.len()) {
-            return Some(diag.fix(Fix::before(
-                var.span,
-                "#[state] ",
-                "declare it as a {} parameter",
-            )));
-        }
-        let bare = target.fields.is_empty();
-        let names = bare
-            && subs.iter().all(|sub| match &sub.kind {
-                ast::ExprKind::Name(place) => place.as_ident().is_some(),
-                _ => false,
-            });
-        if var.mutable && self.scopes.len() > 1 {
-            let help =
-                "a loop carries the result of a block: make what a round does a `fn`, and call it";
-            return Some(diag.help(format!("{help}, `{root} = step({root});`")));
-        }
-        Some(match names {
-            true => diag.fix(Fix::before(
-                root.span,
-                "let ",
-                "{} makes a new tensor of that name",
-            )),
-            false => {
-                diag.help("only `#[state]` parameters are stored into; `let` makes new tensors")
-            }
-        })
-    }
-
-    /// Reports a tensor that is defined without its `let`; false if another name is near.
-    fn no_let(&mut self, root: &Ident, subs: &[ast::Expr]) -> bool {
-        let before = self.errors.len();
-        self.lookup_or_report(root);
-        let Some(diag) = self.errors.get_mut(before) else {
-            return false;
-        };
-        if diag.fixes.is_empty() && subs.iter().all(|sub| walk::name(sub).is_some()) {
-            let help = "{} defines a tensor: only a state is stored into";
-            diag.fixes.push(Fix::before(root.span, "let ", help));
-            diag.help = None;
-        }
-        true
-    }
-
     /// The refusal of a position that names a tensor with axes, unless that is an index too.
     fn long_offset(&mut self, e: &ast::Expr, value: &ast::Expr) -> Option<Diag> {
         let ast::ExprKind::Name(place) = &e.kind else {
@@ -217,7 +155,7 @@ impl BodyCx<'_> {
     }
 
     /// The names in a position that are indices.
-    fn index_names(&self, e: &ast::Expr, out: &mut Vec<Ident>) {
+    pub(super) fn index_names(&self, e: &ast::Expr, out: &mut Vec<Ident>) {
         let mut both = |a: &ast::Expr, b: &ast::Expr| {
             self.index_names(a, out);
             self.index_names(b, out);
@@ -227,6 +165,7 @@ impl BodyCx<'_> {
             ast::ExprKind::Unary(_, e) | ast::ExprKind::Cast(e, _) | ast::ExprKind::Paren(e) => {
                 self.index_names(e, out);
             }
+            ast::ExprKind::Tuple(items) => items.iter().for_each(|e| self.index_names(e, out)),
             ast::ExprKind::Name(place) => {
                 let Some(name) = place.as_ident() else { return };
                 let lower = name
@@ -394,7 +333,7 @@ impl StmtCx<'_, '_> {
             .cx
             .type_of(target)
             .and_then(|t| t.axes.get(at).cloned());
-        let (Some(axis), [extent]) = (axis, &self.axes_of(value, &name)[..]) else {
+        let (Some(axis), [extent]) = (axis, &self.cx.axes_of(value, &name)[..]) else {
             return;
         };
         if self.cx.facts.refuted(extent, CmpOp::Le, &axis) {

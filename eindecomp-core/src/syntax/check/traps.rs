@@ -95,24 +95,8 @@ impl StmtCx<'_, '_> {
             return false;
         };
         let indices = reduce.indices.iter();
-        let mut axes = indices.flat_map(|decl| self.axes_of(body, decl.name.as_str()));
+        let mut axes = indices.flat_map(|decl| self.cx.axes_of(body, decl.name.as_str()));
         axes.any(|axis| axis == dim)
-    }
-
-    /// The axes that an index reads by itself, where each axis has an index.
-    pub(super) fn axes_of(&self, e: &ast::Expr, index: &str) -> Vec<Dim> {
-        let mut axes: Vec<Dim> = Vec::new();
-        if let Some((place, subs)) = accessed(e)
-            && let Some(t) = self.cx.type_of(place)
-            && t.axes.len() == subs.len()
-        {
-            let bare = subs.iter().map(|sub| sub_name(sub) == Some(index));
-            let read = bare.zip(&t.axes).filter(|(bare, _)| *bare);
-            axes.extend(read.map(|(_, axis)| axis.clone()));
-        }
-        let children = e.children().into_iter();
-        axes.extend(children.flat_map(|e| self.axes_of(e, index)));
-        axes
     }
 
     /// Reports a score or a value that is the same for every reduced index.
@@ -131,7 +115,7 @@ impl StmtCx<'_, '_> {
             );
             let diag = Diag::new(Code::FactorInReduction, arg.span, text);
             let read = names.iter().find_map(|name| {
-                let axes = self.axes_of(other, name);
+                let axes = self.cx.axes_of(other, name);
                 self.read_along(arg, name, &axes)
             });
             let mean = (what == "score" && read.is_none()).then(|| {
@@ -162,7 +146,7 @@ impl StmtCx<'_, '_> {
     fn disagrees(&self, arg: &ast::Expr) -> bool {
         let mut names = Vec::new();
         super::walk::positions(arg, &mut names);
-        let axes = |name: &str| self.cx.value().map(|value| self.axes_of(value, name));
+        let axes = |name: &str| self.cx.value().map(|value| self.cx.axes_of(value, name));
         let differ = |axes: Vec<Dim>| axes.windows(2).any(|pair| pair[0] != pair[1]);
         names.into_iter().any(|name| axes(name).is_some_and(differ)) || self.inner_disagrees(arg)
     }
@@ -203,12 +187,12 @@ impl StmtCx<'_, '_> {
         let (place, subs) = accessed(factor)?;
         let t = self.cx.type_of(place)?;
         let mut wrong = subs.iter().zip(&t.axes).filter(|(sub, axis)| {
-            let axes = sub_name(sub).map(|name| self.axes_of(body, name));
+            let axes = sub_name(sub).map(|name| self.cx.axes_of(body, name));
             axes.is_some_and(|axes| axes.iter().any(|other| other != *axis))
         });
         let (sub, axis) = wrong.next()?;
         let indices = reduce.indices.iter().map(|decl| decl.name.as_str());
-        let mut fits = indices.filter(|name| self.axes_of(body, name).contains(axis));
+        let mut fits = indices.filter(|name| self.cx.axes_of(body, name).contains(axis));
         let (Some(index), None) = (fits.next(), fits.next()) else {
             return None;
         };

@@ -49,7 +49,7 @@ pub(super) fn uses(block: &Block, wanted: &str) -> usize {
     result + stmts_use(&block.stmts, wanted)
 }
 
-fn stmts_use(stmts: &[Stmt], wanted: &str) -> usize {
+pub(super) fn stmts_use(stmts: &[Stmt], wanted: &str) -> usize {
     let names = |names: &[Ident]| names.iter().filter(|n| n.as_str() == wanted).count();
     let all = |all: &[Expr]| all.iter().map(|e| uses_in(e, wanted)).sum::<usize>();
     let each = stmts.iter().map(|stmt| match &stmt.kind {
@@ -69,7 +69,7 @@ fn stmts_use(stmts: &[Stmt], wanted: &str) -> usize {
 }
 
 /// How often an expression reads this, an element or a field of it.
-fn uses_in(e: &Expr, wanted: &str) -> usize {
+pub(super) fn uses_in(e: &Expr, wanted: &str) -> usize {
     let place = match &e.kind {
         ExprKind::Access { place, .. } | ExprKind::Name(place) => Some(place),
         _ => None,

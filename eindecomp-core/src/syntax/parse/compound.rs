@@ -82,15 +82,17 @@ impl Parser {
                 .and(Span::new(start, start), "(")
                 .and(Span::new(end, end), ")");
         }
-        if target
-            .as_ident()
-            .is_some_and(|name| self.lets.contains(&name.name))
+        // What is no state is told with the loop around it, of which it may be the sum.
+        let element = |name: &Ident| self.over.contains(&name.name);
+        let known = |name: &Ident| self.states.contains(&name.name) || element(name);
+        let refused = target.as_ident().is_some_and(|name| !known(name));
+        let told = self.loops > 0 && refused;
+        if !told
+            && target
+                .as_ident()
+                .is_some_and(|name| self.lets.contains(&name.name))
         {
             let text = format!("`{target}` is no state, so nothing can be stored into it");
-            if self.loops > 0 {
-                let diag = Diag::new(Code::StoreTarget, target.span, text);
-                return Err(Box::new(diag.help(carried(target))));
-            }
             let help = format!(
                 "make a new tensor of that name: `let {} {shown}`",
                 &old[..old.len() - 2]
@@ -101,7 +103,9 @@ impl Parser {
                 Diag::new(Code::StoreTarget, target.span, text).fix(fix),
             ));
         }
-        self.slip(place, "a store gives its elements a value", fix);
+        if !told {
+            self.slip(place, "a store gives its elements a value", fix);
+        }
         let span = value.span;
         let access = ExprKind::Access {
             place: target.clone(),

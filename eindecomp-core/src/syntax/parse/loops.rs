@@ -60,7 +60,10 @@ impl Parser {
         let end = self.buffer.partner(self.at);
         self.open(Delim::Brace)?;
         self.loops += 1;
+        let outer = self.over.len();
+        self.over.extend(vars.iter().map(|var| var.name.clone()));
         let body = self.for_body(end);
+        self.over.truncate(outer);
         self.loops -= 1;
         self.at = end + 1;
         Ok(StmtKind::For { vars, range, body })

@@ -80,6 +80,17 @@ impl Instances {
         found.map(|(_, made)| made.block.clone())
     }
 
+    /// What is said of an instance that has been made.
+    pub(in crate::syntax::check) fn with<T>(
+        &self,
+        name: &str,
+        say: impl FnOnce(&Block) -> Option<T>,
+    ) -> Option<T> {
+        let made = self.made.borrow();
+        let (_, found) = made.iter().find(|(n, _)| **n == *name)?;
+        found.block.as_ref().and_then(say)
+    }
+
     /// Puts the instances into `checked`. Of the instances of a block, the first one with errors
     /// tells its own: the others would say the same again.
     pub(in crate::syntax::check) fn finish(self, checked: &mut Checked) {
