@@ -1,5 +1,5 @@
 //! Recursive descent over the whole grammar: items here, the rest in submodules; `applied`, `brackets`,
-//! `compound`, `declared`, `foreign`, `slips` and `whole`: what other languages write.
+//! `compound`, `declared`, `foreign`, `kept`, `slips` and `whole`: what other languages write.
 //!
 //! An error ends the statement or item it is in, and reading goes on behind it, so that one run
 //! reports several. Nesting is bounded by [`MAX_DEPTH`] and the operators of a statement by
@@ -15,6 +15,7 @@ mod declared;
 mod expr;
 mod foreign;
 mod item;
+mod kept;
 mod loops;
 mod pattern;
 mod slips;
@@ -54,6 +55,7 @@ pub fn parse(tokens: TokenBuffer) -> (Program, Vec<Diag>) {
         shapes: BTreeMap::new(),
         left: None,
         lets: Vec::new(),
+        kept: Vec::new(),
         states: Vec::new(),
         stmt: Span::default(),
         bare_else: false,
@@ -113,6 +115,8 @@ struct Parser {
     left: Option<whole::Left>,
     /// What the block's `let`s have defined so far.
     lets: Vec<Arc<str>>,
+    /// Tensors of this block that keep axes which they reduce.
+    kept: Vec<kept::Kept>,
     /// The block's states.
     states: Vec<Arc<str>>,
     /// Where the statement begins that is being read.

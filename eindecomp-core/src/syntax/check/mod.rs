@@ -13,7 +13,7 @@
 //! * `calls`: blocks calling blocks; `given`: what they are called with; `arguments`: whether that fits;
 //!   `misplaced`: arguments in another's place;
 //!   `hoisted`: what needs a statement of its own; `size`: how many statements all of it is;
-//! * `expr`, `ops`, `functions`, `access`, `ranks`, `reduce`: expressions; `traps`: what a reduction hardly means; `dtype`: their element types;
+//! * `expr`, `ops`, `functions`, `access`, `ranks`, `reduce`: expressions; `traps`: what a reduction hardly means; `kept`: axes kept where they are reduced; `dtype`: their element types;
 //!   `wraps`: integers wanted wider than they wrap;
 //! * `aggs`: aggregations over records;
 //! * `extents`: what indices run over; `conflicts`: uses that disagree; `meant`: which index is meant there;
@@ -46,6 +46,7 @@ mod groups;
 mod guards;
 mod hoisted;
 mod instance;
+mod kept;
 mod kernels;
 mod left;
 mod lengths;

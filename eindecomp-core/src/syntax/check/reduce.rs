@@ -465,6 +465,14 @@ impl StmtCx<'_, '_> {
             [name] => self.other_on_left(name, bodies),
             _ => None,
         };
+        let whole = bodies
+            .iter()
+            .map(|body| body.span)
+            .fold(reduce.agg.span, Span::join);
+        let kept = match &reduce.indices[..] {
+            [index] => self.cx.not_kept(index.name.as_str(), whole),
+            _ => None,
+        };
         let Some(error) = self.cx.errors.last_mut() else {
             return;
         };
@@ -474,6 +482,7 @@ impl StmtCx<'_, '_> {
                 let help = format!("did you mean `{}[{name}]`?", reduce.agg);
                 error.fixes.push(Fix::replace(error.primary, *name, &help));
             }
+            (Code::ReducedOutput, _) if kept.is_some() => error.fixes.extend(kept),
             (Code::ReducedOutput | Code::NestedReduction, _) => {
                 error.fixes.extend(another_index(reduce));
             }
@@ -500,7 +509,9 @@ impl StmtCx<'_, '_> {
             .filter(|_| declared.len() == indices.len())?;
         let of = |name: &str| -> Vec<_> {
             let bodies = bodies.iter();
-            bodies.flat_map(|body| self.cx.axes_of(body, name)).collect()
+            bodies
+                .flat_map(|body| self.cx.axes_of(body, name))
+                .collect()
         };
         let meant = of(free).contains(axis) && !of(&self.indices[at].name).contains(axis);
         let mut shown: Vec<String> = indices.iter().map(|i| i.to_string()).collect();

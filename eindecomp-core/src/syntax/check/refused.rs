@@ -63,7 +63,9 @@ impl BodyCx<'_> {
         let fold = folded(value, &access);
         let mut step = format!("{CARRIED}, `{root} = step({root});`");
         if let (Some((agg, _)), term) = fold {
-            step = format!("rounds that only add to it are one statement, `{agg}[…] {term}`; else {step}");
+            step = format!(
+                "rounds that only add to it are one statement, `{agg}[…] {term}`; else {step}"
+            );
         }
         let diag = match found {
             Some(var) => {
@@ -166,11 +168,7 @@ impl BodyCx<'_> {
     }
 
     /// The refusal of a merged position, `s[(i, e)]`.
-    pub(super) fn merged_position(
-        &self,
-        target: &ast::Place,
-        subs: &[ast::Expr],
-    ) -> Option<Diag> {
+    pub(super) fn merged_position(&self, target: &ast::Place, subs: &[ast::Expr]) -> Option<Diag> {
         let members = |sub: &ast::Expr| -> Vec<String> {
             match &sub.kind {
                 ast::ExprKind::Tuple(items) => items.iter().map(ToString::to_string).collect(),
@@ -250,7 +248,12 @@ impl BodyCx<'_> {
 
     /// The one statement that a loop over numbers is, if it adds to the elements of a tensor or gives them
     /// their values.
-    pub(super) fn as_once(&mut self, vars: &[Ident], range: &ast::ForRange, body: &[ast::Stmt]) -> Option<Once> {
+    pub(super) fn as_once(
+        &mut self,
+        vars: &[Ident],
+        range: &ast::ForRange,
+        body: &[ast::Stmt],
+    ) -> Option<Once> {
         let (mut vars, mut range, mut body) = (vars, range, body);
         let mut rounds: Vec<(&Ident, &ast::Dim)> = Vec::new();
         let (target, subs, value) = loop {
@@ -336,7 +339,9 @@ impl BodyCx<'_> {
         let help = "the rounds together are one statement: {}";
         let fix = Fix::replace(place, text, help);
         let before = defined.map(|stmt| stmt.span);
-        let fix = before.into_iter().fold(fix, |fix, before| fix.and(before, ""));
+        let fix = before
+            .into_iter()
+            .fold(fix, |fix, before| fix.and(before, ""));
         Some(Once {
             name: name.name,
             before,
@@ -354,7 +359,9 @@ impl<'a> BodyCx<'a> {
         }
         let stmts = beside(&self.ast.stmts, place)?;
         let at = stmts.iter().position(|stmt| match &stmt.kind {
-            StmtKind::Let { pat, .. } => matches!(&pat.names[..], [name] if name.span == known.span),
+            StmtKind::Let { pat, .. } => {
+                matches!(&pat.names[..], [name] if name.span == known.span)
+            }
             _ => false,
         })?;
         let until = stmts.iter().position(|stmt| stmt.span == place)?;
@@ -382,8 +389,12 @@ fn folded<'e>(value: &'e ast::Expr, access: &str) -> (Option<Folded>, &'e ast::E
     let own = |e: &ast::Expr| e.to_string() == access;
     let pair = match &value.kind {
         ast::ExprKind::Paren(inner) => return folded(inner, access),
-        ast::ExprKind::Binary(BinaryOp::Add, a, b) => Some(("sum", &["0", "0.0", "0."][..], &**a, &**b)),
-        ast::ExprKind::Binary(BinaryOp::Mul, a, b) => Some(("prod", &["1", "1.0", "1."][..], &**a, &**b)),
+        ast::ExprKind::Binary(BinaryOp::Add, a, b) => {
+            Some(("sum", &["0", "0.0", "0."][..], &**a, &**b))
+        }
+        ast::ExprKind::Binary(BinaryOp::Mul, a, b) => {
+            Some(("prod", &["1", "1.0", "1."][..], &**a, &**b))
+        }
         ast::ExprKind::Call { path, args } => match (path.to_string().as_str(), &args[..]) {
             ("max", [a, b]) => Some(("max", &["-inf"][..], a, b)),
             ("min", [a, b]) => Some(("min", &["inf"][..], a, b)),

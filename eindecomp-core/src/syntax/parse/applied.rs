@@ -196,7 +196,7 @@ impl Parser {
             return Err(Box::new(self.einsum(place.span)?));
         }
         self.at += 1;
-        let args = self.arguments()?;
+        let (args, keeps) = self.axis_arguments()?;
         let whole = place.span.join(self.buffer.span(self.at - 1));
         let known = function(name.as_str(), args.len());
         let fix = match &args[..] {
@@ -205,6 +205,9 @@ impl Parser {
             }
             [first, rest @ ..] => match &first.kind {
                 ExprKind::Name(tensor) => self.tensor(tensor).and_then(|(root, shape)| {
+                    if keeps {
+                        self.keeps_axis(place.span, rest, shape.len());
+                    }
                     self.method_fix((&root, &shape), name.as_str(), rest, whole)
                 }),
                 _ => None,
@@ -256,18 +259,20 @@ impl Parser {
 
     /// Arguments, of which an axis may be named as in Python; the bracket is taken.
     pub(super) fn arguments(&mut self) -> Parse<Vec<Expr>> {
-        self.list(Delim::Paren, |p| {
-            if p.is_name_at(p.at) && p.is_at(p.at + 1, "=") {
-                let span = p.span().join(p.buffer.span(p.at + 1));
-                let axis = p.is_word("dim") || p.is_word("axis");
-                if !axis {
-                    let fix = Fix::replace(span, "", "leave it out");
-                    p.slip(span, "arguments are told apart by their order", fix);
-                }
-                p.at += 2;
+        self.list(Delim::Paren, Self::argument)
+    }
+
+    pub(super) fn argument(&mut self) -> Parse<Expr> {
+        if self.is_name_at(self.at) && self.is_at(self.at + 1, "=") {
+            let span = self.span().join(self.buffer.span(self.at + 1));
+            let axis = self.is_word("dim") || self.is_word("axis");
+            if !axis {
+                let fix = Fix::replace(span, "", "leave it out");
+                self.slip(span, "arguments are told apart by their order", fix);
             }
-            p.expr()
-        })
+            self.at += 2;
+        }
+        self.expr()
     }
 
     pub(super) fn is_where_call(&self) -> bool {

@@ -362,6 +362,9 @@ impl Parser {
         if !place.fields.is_empty() {
             return Err(self.whole_method(&place)?);
         }
+        if let Some(agg) = place.as_ident().filter(|name| self.is_by_axis(name)) {
+            return Err(self.by_axis(agg)?);
+        }
         if let Some(agg) = place.as_ident().filter(|name| is_only_agg(name.as_str())) {
             return Err(self.called_agg(agg, agg.span)?);
         }
@@ -452,7 +455,19 @@ impl Parser {
                     let help = "an axis is reduced by the index that reads it: `sum[j] x[i, j]`";
                     return Err(Box::new(diag.help(help)));
                 }
-                indices.push(self.index_decl()?);
+                let option = self.span();
+                if self.keeping() {
+                    let text = "a reduced axis is not kept: the result has the indices on the left";
+                    let comma = self.buffer.span(self.at.saturating_sub(4));
+                    let fix = Fix::replace(
+                        comma.join(self.buffer.span(self.at - 1)),
+                        "",
+                        "leave it out",
+                    );
+                    self.slip(option, text, fix);
+                } else {
+                    indices.push(self.index_decl()?);
+                }
                 if !self.eat(",") {
                     break;
                 }
@@ -511,6 +526,7 @@ impl Parser {
             }
             _ => diag,
         })?;
+        let subs = self.without_kept(&place, open, subs);
         let default = if !self.bare_else && self.eat_word("else") {
             Some(self.outside()?)
         } else {

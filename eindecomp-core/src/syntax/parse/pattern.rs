@@ -22,7 +22,7 @@ impl Parser {
         }
         let indices = if self.is_open(Delim::Bracket) {
             self.at += 1;
-            let mut indices = self.list(Delim::Bracket, Self::left_index)?;
+            let mut indices = self.left_indices(&names[0])?;
             while self.is_open(Delim::Bracket) {
                 let between = self.buffer.span(self.at - 1).join(self.span());
                 self.at += 1;
@@ -119,13 +119,8 @@ impl Parser {
                 }
             });
         }
-        if let Some(Tok::Literal(text)) = self.peek() {
-            let help = match &**text {
-                "1" => {
-                    "leave an axis of 1 out: a value without the index is the same for all of it"
-                }
-                _ => "a `let` defines a whole tensor: name each axis",
-            };
+        if let Some(Tok::Literal(_)) = self.peek() {
+            let help = "a `let` defines a whole tensor: name each axis";
             return Err(Box::new(self.unexpected_diag("an index").help(help)));
         }
         let index = self.index_decl()?;

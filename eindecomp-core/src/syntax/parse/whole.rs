@@ -51,6 +51,7 @@ impl Parser {
     /// Notes the axes of the parameters of a block, each by the name that its index would have.
     pub(super) fn note_params(&mut self, params: &[Param]) {
         self.shapes.clear();
+        self.kept.clear();
         self.lets.clear();
         self.states.clear();
         for param in params {
@@ -81,6 +82,7 @@ impl Parser {
         let indices: Option<Vec<String>> =
             indices.and_then(|all| all.iter().map(index_name).collect());
         for name in &pattern.names {
+            self.not_kept(name);
             self.lets.push(name.name.clone());
             match &indices {
                 Some(indices) => drop(self.shapes.insert(name.name.clone(), indices.clone())),
@@ -386,8 +388,11 @@ impl Parser {
         };
         let help = method_help(&place.path, method.as_str());
         self.at += 1;
-        let args = self.arguments()?;
+        let (args, keeps) = self.axis_arguments()?;
         let span = place.span.join(self.buffer.span(self.at - 1));
+        if let (true, Some((_, shape))) = (keeps, self.tensor_of(place)) {
+            self.keeps_axis(place.span, &args, shape.len());
+        }
         let fix = self.tensor_of(place).and_then(|(root, shape)| {
             self.method_fix((&root, &shape), method.as_str(), &args, span)
         });
@@ -527,7 +532,7 @@ impl Parser {
 }
 
 /// An axis by its number, counted from the end if that is negative.
-fn axis(e: &Expr, rank: usize) -> Option<usize> {
+pub(super) fn axis(e: &Expr, rank: usize) -> Option<usize> {
     match &e.kind {
         ExprKind::Lit(Lit::Int(n)) => usize::try_from(*n).ok().filter(|n| *n < rank),
         ExprKind::Unary(UnaryOp::Neg, inner) => match inner.kind {
