@@ -6,8 +6,10 @@ use std::sync::Arc;
 
 use super::token::{Span, Token};
 
+mod dim;
 mod expr;
 
+pub use dim::{Dim, DimKind, DimOp};
 pub use expr::{BinaryOp, Expr, ExprKind, Lit, Outside, Place, Reduce, ReduceBody, Sub, UnaryOp};
 
 /// A name and its place.
@@ -395,47 +397,6 @@ pub struct RType {
     pub span: Span,
 }
 
-/// An extent.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Dim {
-    /// What it is.
-    pub kind: DimKind,
-    /// All of it.
-    pub span: Span,
-}
-
-/// What an extent is.
-#[derive(Clone, Debug, PartialEq)]
-pub enum DimKind {
-    /// An integer.
-    Int(u64),
-    /// A declared dim or a Rust const.
-    Name(Path),
-    /// `..L`
-    Rest(Ident),
-    /// `-a`
-    Neg(Box<Dim>),
-    /// `a + b`
-    Binary(DimOp, Box<Dim>, Box<Dim>),
-    /// `(a)`
-    Paren(Box<Dim>),
-}
-
-/// Integer arithmetic on extents; division and remainder are Euclidean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DimOp {
-    /// `+`
-    Add,
-    /// `-`
-    Sub,
-    /// `*`
-    Mul,
-    /// `/`
-    Div,
-    /// `%`
-    Rem,
-}
-
 /// A clause of a `where`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Clause {
@@ -614,19 +575,6 @@ impl CmpOp {
             CmpOp::Lt => CmpOp::Ge,
             CmpOp::Ge => CmpOp::Lt,
             CmpOp::Gt => CmpOp::Le,
-        }
-    }
-}
-
-impl DimOp {
-    /// The operator as written.
-    pub fn symbol(self) -> &'static str {
-        match self {
-            DimOp::Add => "+",
-            DimOp::Sub => "-",
-            DimOp::Mul => "*",
-            DimOp::Div => "/",
-            DimOp::Rem => "%",
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Element types: literals take theirs from context, operands widen to a common one, statements
 //! may narrow.
 
+use super::quotients::fraction;
 use super::traps::counted;
 use super::tree::{Expr, ExprKind};
 use crate::ein::{Agg, DType, Value};
@@ -252,6 +253,9 @@ pub(super) fn cast(e: &ast::Expr, dtype: DType) -> Fix {
         let at = shown.len() - usize::from(matches!(e.kind, Paren(_)));
         let help = format!("`{} as {dtype}{}`", &shown[..at], &shown[at..]);
         return Fix::after(summed.span, format!(" as {dtype}"), &help);
+    }
+    if let Some(text) = fraction(e, dtype) {
+        return Fix::replace(e.span, text, "{}");
     }
     match &e.kind {
         Access { default: None, .. } | Call { .. } | Lit(_) | Name(_) | Paren(_) => {

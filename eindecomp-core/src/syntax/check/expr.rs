@@ -124,7 +124,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         self.cx.reserved(name);
         let extent = match &decl.extent {
             None => None,
-            Some(dim) => Some((self.cx.dims.dim(dim, &mut self.cx.errors)?, dim.span)),
+            Some(dim) => Some((self.range_of(name, dim)?, dim.span)),
         };
         let known = self.cx.dims.dims.contains(&name.name);
         // A declared dim in lower case is reported.
@@ -179,6 +179,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             extent,
             reduced,
             used_right: false,
+            idle: false,
         });
         self.visible.push(id);
         Some(id)

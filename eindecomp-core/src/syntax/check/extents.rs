@@ -16,6 +16,7 @@ use super::ranges::{index_facts, poly};
 use super::slips::rounded;
 use super::transposed::turn;
 use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Origin};
+use super::unused::not_used;
 use crate::ein::{DType, Dim, ScalarFn};
 use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -30,6 +31,8 @@ pub(super) struct Decl {
     pub(super) reduced: bool,
     /// Something on the right mentions it.
     pub(super) used_right: bool,
+    /// It reduces tensors that do not depend on it.
+    pub(super) idle: bool,
 }
 
 impl Decl {
@@ -219,8 +222,9 @@ pub(super) fn solve(
                                 decl.name
                             )),
                         },
-                        false => match shouted.or_else(ranged) {
+                        false => match shouted.or_else(|| (!decl.idle).then(ranged).flatten()) {
                             Some(fix) => diag.fixes(left_out).fix(fix),
+                            None if decl.idle => diag.help(not_used(&decl.name)),
                             None => diag.help(format!("give it a range: `{} in …`", decl.name)),
                         },
                     };

@@ -2,6 +2,7 @@
 
 use super::dtype::cast;
 use super::expr::{MAX_SIZE, StmtCx};
+use super::quotients::fraction;
 use super::tree::Expr;
 use super::walk::positions;
 use crate::ein::{Agg, DType, ScalarFn};
@@ -90,6 +91,10 @@ impl StmtCx<'_, '_> {
         if let (Some(dtype), [arg]) = (DType::from_name(&name), args) {
             let fix = cast(arg, dtype);
             let text = fix.help.trim_matches('`').to_owned();
+            let text = match fraction(arg, dtype) {
+                Some(_) => format!("({text})"),
+                None => text,
+            };
             return diag.fix(Fix::replace(span, text, "write {}"));
         }
         if let ("not", [_]) = (&*name, args) {

@@ -77,6 +77,7 @@ impl StmtCx<'_, '_> {
             });
             return None;
         };
+        self.unsigned(function, &args, texts, span)?;
         Some(Expr {
             kind: ExprKind::Call(function, args),
             dtype,

@@ -7,6 +7,7 @@ use super::body::BodyCx;
 use super::conditions::assume;
 use super::extents::{Access, Uses};
 use super::prove::{Facts, is_sum};
+use super::quotients::rounds;
 use super::together::{Kind, Outside, together};
 use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Mixed, Origin, Read, Sub};
 use crate::ein::{DType, Dim, ScalarFn, Value};
@@ -173,7 +174,12 @@ impl Walk<'_, '_> {
             ExprKind::Tuple(items) => {
                 items.iter_mut().for_each(|e| self.expr(e, plain, guarded));
             }
-            ExprKind::Cast(inner) => self.expr(inner, plain, guarded),
+            ExprKind::Cast(_) => {
+                self.rounded_down(e, guarded);
+                if let ExprKind::Cast(inner) = &mut e.kind {
+                    self.expr(inner, plain, guarded);
+                }
+            }
             // The right operand is evaluated only where the left does not decide.
             ExprKind::Call(f @ (ScalarFn::AND | ScalarFn::OR), _) => {
                 let (mut inner, f) = (guarded.clone(), *f);
@@ -460,6 +466,7 @@ fn chained<'e>(e: &'e mut Expr, f: ScalarFn, operands: &mut Vec<&'e mut Expr>) {
 fn is_plain(e: &Expr, indices: &[Index]) -> bool {
     let here = match &e.kind {
         ExprKind::If(..) | ExprKind::Call(ScalarFn::AND | ScalarFn::OR, _) => false,
+        ExprKind::Cast(_) => !rounds(e),
         ExprKind::Reduce(reduce) => reduce.filter.is_none(),
         ExprKind::Read(read) => {
             let axes = read.place.ty.tensor().map_or(&[][..], |t| &t.axes);

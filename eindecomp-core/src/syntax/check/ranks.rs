@@ -2,9 +2,9 @@
 
 use super::access::bare_name;
 use super::expr::StmtCx;
-use super::tree::listed;
+use super::tree::{IndexId, listed};
 use super::unbound::name_at;
-use super::walk::sub_name;
+use super::walk::{named, sub_name};
 use crate::ein::Dim;
 use crate::syntax::ast;
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -77,12 +77,30 @@ impl StmtCx<'_, '_> {
         match (kept, subs.first(), subs.last()) {
             (Some(kept), Some(first), Some(last)) => {
                 let kept: Vec<&str> = kept.into_iter().map(|name| &**name).collect();
+                let idle = names
+                    .iter()
+                    .find(|name| !kept.contains(&&***name) && self.is_reduced_here(name));
                 let kept = kept.join(", ");
+                if let Some(idle) = idle {
+                    return diag.help(format!(
+                        "`{place}[{kept}]` reads all of its axes, and nothing is left for `{idle}` to reduce"
+                    ));
+                }
                 let help = format!("did you mean `{place}[{kept}]`?");
                 diag.fix(Fix::replace(first.span().join(last.span()), kept, &help))
             }
             _ => diag.help(format!("leave out {} of them", subs.len() - axes.len())),
         }
+    }
+
+    /// Is it an index of a reduction that nothing else in the statement uses?
+    fn is_reduced_here(&self, name: &str) -> bool {
+        let reduced = |id: IndexId| self.indices[id.at()].reduced;
+        let mut uses = Vec::new();
+        if let Some(value) = self.cx.value() {
+            named(value, name, &mut uses);
+        }
+        self.visible_index(name).is_some_and(reduced) && uses.len() < 2
     }
 
     /// Of the errors since number `since`: the index of a store's value that nothing binds stands for the
@@ -218,7 +236,7 @@ impl StmtCx<'_, '_> {
         let used = |name: &str| {
             let mut names = Vec::new();
             let exprs = subs.iter().flat_map(ast::Sub::exprs);
-            exprs.for_each(|e| super::walk::named(e, name, &mut names));
+            exprs.for_each(|e| named(e, name, &mut names));
             !names.is_empty()
         };
         let fits = |name: &String| {

@@ -69,6 +69,7 @@ impl StmtCx<'_, '_> {
         self.naked(reduce, body, span)?;
         self.divided(agg, reduce, body)?;
         let (indices, filter, value) = self.bound(reduce, &[body], |cx| cx.expr(body))?;
+        self.unused((reduce, span), &[body], &[&value])?;
         self.traps(agg, (reduce, span), body, &indices)?;
         let acc = self.accumulator(reduce)?;
         let (acc, dtype, value) = self.reduced_dtype(agg, reduce, body, value, acc)?;
@@ -94,6 +95,10 @@ impl StmtCx<'_, '_> {
         value: impl FnOnce(&mut Self) -> Option<T>,
     ) -> Option<(Vec<IndexId>, Option<Expr>, T)> {
         if let Some(diag) = twice(reduce) {
+            self.report(diag);
+            return None;
+        }
+        if let Some(diag) = self.prefix(reduce, bodies) {
             self.report(diag);
             return None;
         }
@@ -199,6 +204,7 @@ impl StmtCx<'_, '_> {
         if let Named::SoftmaxSum = &named {
             self.weighted(reduce, &texts)?;
         }
+        self.unused((reduce, span), &texts, &args.iter().collect::<Vec<_>>())?;
         let (agg, args, dtype) = match named {
             Named::Broken => return None,
             Named::SoftmaxSum => {

@@ -466,7 +466,7 @@ impl Parser {
                     );
                     self.slip(option, text, fix);
                 } else {
-                    indices.push(self.index_decl()?);
+                    indices.push(self.index_decl(true)?);
                 }
                 if !self.eat(",") {
                     break;

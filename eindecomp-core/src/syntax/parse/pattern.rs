@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::{Parse, Parser};
-use crate::syntax::ast::{Ident, IndexDecl, LeftIndex, Pattern};
-use crate::syntax::diag::Fix;
-use crate::syntax::token::{Delim, Tok};
+use crate::syntax::ast::{Dim, DimKind, DimOp, Ident, IndexDecl, LeftIndex, Pattern};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::token::{Delim, Span, Tok};
 
 impl Parser {
     pub(super) fn pattern(&mut self) -> Parse<Pattern> {
@@ -123,7 +123,7 @@ impl Parser {
             let help = "a `let` defines a whole tensor: name each axis";
             return Err(Box::new(self.unexpected_diag("an index").help(help)));
         }
-        let index = self.index_decl()?;
+        let index = self.index_decl(false)?;
         if matches!(self.peek(), Some(Tok::Punct("+" | "-" | "*" | "/" | "%"))) {
             let diag = self.unexpected_diag("`,` or `]`");
             let help = "a `let` defines all elements: an axis has one index, a merged one `(h, e)`; what is \
@@ -149,8 +149,8 @@ impl Parser {
         })
     }
 
-    /// `i` or `i in N`
-    pub(super) fn index_decl(&mut self) -> Parse<IndexDecl> {
+    /// `i` or `i in N`, of a reduction or on the left.
+    pub(super) fn index_decl(&mut self, reduced: bool) -> Parse<IndexDecl> {
         let name = self.ident("an index")?;
         if self.is("=") || self.is(":") {
             let fix = Fix::replace(self.span(), " in", "write {}");
@@ -161,13 +161,57 @@ impl Parser {
         }
         let extent = self.dim()?;
         if self.is("..") {
-            return self.range(&name, extent);
+            return self.range(&name, extent, reduced);
         }
         Ok(IndexDecl {
             name,
             extent: Some(extent),
         })
     }
+
+    /// The end of `i in low..high`, whose `low` was read; an index starts at 0.
+    pub(super) fn range(&mut self, name: &Ident, low: Dim, reduced: bool) -> Parse<IndexDecl> {
+        let text = "an index runs from 0 to below its extent";
+        self.at += 1;
+        let closed = self.eat("=");
+        let high = self.dim()?;
+        let span = low.span.join(high.span);
+        // Up to an index or a number of a run: the check says what is meant.
+        if reduced && low.to_string() == "0" && high.names().iter().any(|name| is_small(name)) {
+            let kind = match closed {
+                true => DimKind::Binary(DimOp::Add, Box::new(high), Box::new(one(span))),
+                false => high.kind,
+            };
+            let extent = Some(Dim { kind, span });
+            let name = name.clone();
+            return Ok(IndexDecl { name, extent });
+        }
+        let extent = match closed {
+            true => format!("{high} + 1"),
+            false => high.to_string(),
+        };
+        if low.to_string() != "0" {
+            let diag = Diag::new(Code::Syntax, span, text);
+            let help = format!("write `{name} in {extent} - {low}`, and read `x[{name} + {low}]`");
+            return Err(Box::new(diag.help(help)));
+        }
+        let help = format!("write `{name} in {extent}`");
+        self.slip(span, text, Fix::replace(span, extent, &help));
+        Ok(IndexDecl {
+            name: name.clone(),
+            extent: Some(high),
+        })
+    }
+}
+
+/// Is it in lower case, as no dim is?
+fn is_small(name: &Ident) -> bool {
+    name.as_str().starts_with(char::is_lowercase)
+}
+
+fn one(span: Span) -> Dim {
+    let kind = DimKind::Int(1);
+    Dim { kind, span }
 }
 
 /// Names as they are listed.

@@ -4,8 +4,7 @@
 use super::{Parse, Parser};
 use crate::ein::{Agg, DType, ScalarFn};
 use crate::syntax::ast::{
-    BinaryOp, Clause, ClauseKind, Expr, ExprKind, Ident, IndexDecl, Lit, Path, Place, ReduceBody,
-    Sub, UnaryOp,
+    BinaryOp, Clause, ClauseKind, Expr, ExprKind, Ident, Lit, Path, Place, ReduceBody, Sub, UnaryOp,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::literal;
@@ -527,30 +526,6 @@ impl Parser {
             self.slip(self.span(), "logical operators are `&&`, `||` and `!`", fix);
         }
         UnaryOp::Not
-    }
-
-    /// The end of `i in low..high`, whose `low` was read; an index starts at 0.
-    pub(super) fn range(&mut self, name: &Ident, low: crate::syntax::ast::Dim) -> Parse<IndexDecl> {
-        let text = "an index runs from 0 to below its extent";
-        self.at += 1;
-        let closed = self.eat("=");
-        let high = self.dim()?;
-        let span = low.span.join(high.span);
-        let extent = match closed {
-            true => format!("{high} + 1"),
-            false => high.to_string(),
-        };
-        if low.to_string() != "0" {
-            let diag = Diag::new(Code::Syntax, span, text);
-            let help = format!("write `{name} in {extent} - {low}`, and read `x[{name} + {low}]`");
-            return Err(Box::new(diag.help(help)));
-        }
-        let help = format!("write `{name} in {extent}`");
-        self.slip(span, text, Fix::replace(span, extent, &help));
-        Ok(IndexDecl {
-            name: name.clone(),
-            extent: Some(high),
-        })
     }
 }
 

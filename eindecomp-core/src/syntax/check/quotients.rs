@@ -1,0 +1,176 @@
+//! Fractions that integer division loses before they become floats: `(1 / D) as f32`.
+
+use super::prove::Facts;
+use super::ranges::{Walk, poly};
+use super::tree::{Expr, ExprKind};
+use super::walk::path_to;
+use crate::ein::{DType, Dim, ScalarFn};
+use crate::syntax::ast::{self, BinaryOp, CmpOp, Lit, UnaryOp};
+use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::token::Span;
+
+/// Quotients of integers that are part of an integer value.
+pub(super) fn quotients<'e>(e: &'e Expr, out: &mut Vec<&'e Expr>) {
+    match &e.kind {
+        ExprKind::Call(f, args) if e.dtype.is_int() => {
+            if *f == ScalarFn::DIV {
+                out.push(e);
+            }
+            args.iter().for_each(|arg| quotients(arg, out));
+        }
+        ExprKind::If(_, a, b) => [a, b].into_iter().for_each(|e| quotients(e, out)),
+        ExprKind::Reduce(reduce) => quotients(&reduce.body, out),
+        _ => {}
+    }
+}
+
+/// Is a quotient lost in the conversion of this to a float, perhaps?
+pub(super) fn rounds(e: &Expr) -> bool {
+    let ExprKind::Cast(inner) = &e.kind else {
+        return false;
+    };
+    let mut found = Vec::new();
+    if e.dtype.is_float() && inner.dtype.is_int() {
+        quotients(inner, &mut found);
+    }
+    !found.is_empty()
+}
+
+/// What is said of a quotient that is hardly meant as an integer.
+enum Lost {
+    /// It is 0 whatever its indices and dims are.
+    Zero,
+    /// It is of a number, or 0 or -1.
+    Fraction,
+}
+
+impl Walk<'_, '_> {
+    /// Reports a quotient in what is converted to a float that is 0 for every index, or of a number by
+    /// what is not known to divide it.
+    pub(super) fn rounded_down(&mut self, e: &Expr, facts: &Facts) {
+        let ExprKind::Cast(inner) = &e.kind else {
+            return;
+        };
+        let mut all = Vec::new();
+        if rounds(e) {
+            quotients(inner, &mut all);
+        }
+        let lost = all.iter().filter_map(|q| Some((*q, self.lost(q, facts)?)));
+        let lost: Vec<(&Expr, Lost)> = lost.collect();
+        let Some((quotient, kind)) = lost.first() else {
+            return;
+        };
+        let mut path = Vec::new();
+        // In a scalar function it is divided for others too.
+        let Some(_) = self
+            .cx
+            .value()
+            .filter(|value| path_to(value, quotient.span, &mut path))
+        else {
+            return;
+        };
+        let Some(text) = path.last() else { return };
+        let what = match kind {
+            Lost::Zero => "is always 0",
+            Lost::Fraction => "is a whole number",
+        };
+        let dtype = e.dtype;
+        let message =
+            format!("`{text}` {what}: integers are divided, rounding down, before this is {dtype}");
+        let diag = Diag::new(Code::Narrowing, quotient.span, message);
+        let places: Vec<Span> = lost.iter().map(|(q, _)| q.span).collect();
+        let cast = path.iter().rev().find_map(|around| match &around.kind {
+            ast::ExprKind::Cast(inner, _) if around.span == e.span => Some((around.span, &**inner)),
+            _ => None,
+        });
+        let (place, value) = cast.unwrap_or((text.span, text));
+        let text = floated(value, &places, dtype);
+        self.cx
+            .errors
+            .push(diag.fix(Fix::replace(place, text, "did you mean {}?")));
+    }
+
+    fn lost(&self, quotient: &Expr, facts: &Facts) -> Option<Lost> {
+        let ExprKind::Call(_, args) = &quotient.kind else {
+            return None;
+        };
+        let [whole, by] = &args[..] else { return None };
+        let zero = Dim::from(0);
+        let (n, d) = (poly(whole, &self.names), poly(by, &self.names));
+        let is_zero = n.as_ref().is_some_and(|n| facts.equal(n, &zero));
+        if is_zero {
+            return None;
+        }
+        if let Some((n, d)) = n.as_ref().zip(d.as_ref()) {
+            if facts.holds(&n.rem(d), CmpOp::Eq, &zero) {
+                return None;
+            }
+            if facts.nonneg(n) && facts.holds(n, CmpOp::Lt, d) {
+                return Some(Lost::Zero);
+            }
+            // Rounded down it is 0 or -1.
+            if facts.nonneg(&-n) && facts.holds(&-n, CmpOp::Lt, d) {
+                return Some(Lost::Fraction);
+            }
+        }
+        let number = n.is_some_and(|n| n.as_const().is_some());
+        number.then_some(Lost::Fraction)
+    }
+}
+
+/// An integer expression with its quotients at `places` as quotients of floats.
+fn floated(e: &ast::Expr, places: &[Span], dtype: DType) -> String {
+    use ast::ExprKind as Kind;
+    let inside = places.iter().any(|place| e.span.contains(*place));
+    let of = |e: &ast::Expr| floated(e, places, dtype);
+    match &e.kind {
+        Kind::Paren(inner) if inside => format!("({})", of(inner)),
+        Kind::Unary(UnaryOp::Neg, inner) if inside => format!("-{}", of(inner)),
+        Kind::Binary(op @ (BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul), a, b) if inside => {
+            format!("{} {} {}", of(a), op.symbol(), of(b))
+        }
+        Kind::Binary(BinaryOp::Div, a, b) if inside => format!("{} / {}", of(a), of(b)),
+        Kind::Call { path, args } if inside => {
+            let args: Vec<String> = args.iter().map(of).collect();
+            format!("{path}({})", args.join(", "))
+        }
+        _ => number(e, dtype),
+    }
+}
+
+/// An integer as a float.
+fn number(e: &ast::Expr, dtype: DType) -> String {
+    use ast::ExprKind as Kind;
+    match &e.kind {
+        Kind::Lit(Lit::Int(n)) => format!("{n}.0"),
+        Kind::Unary(UnaryOp::Neg, inner) => match inner.kind {
+            Kind::Lit(_) => format!("-{}", number(inner, dtype)),
+            _ => format!("({e}) as {dtype}"),
+        },
+        Kind::Access { default: None, .. } | Kind::Call { .. } | Kind::Name(_) | Kind::Paren(_) => {
+            format!("{e} as {dtype}")
+        }
+        _ => format!("({e}) as {dtype}"),
+    }
+}
+
+/// A quotient as one of floats, where its text says that it is meant so: of a number, or of an index by
+/// a dim.
+pub(super) fn fraction(e: &ast::Expr, dtype: DType) -> Option<String> {
+    let mut inner = e;
+    while let ast::ExprKind::Paren(held) = &inner.kind {
+        inner = held;
+    }
+    let ast::ExprKind::Binary(BinaryOp::Div, whole, by) = &inner.kind else {
+        return None;
+    };
+    let name = |e: &ast::Expr| super::walk::name(e).and_then(|name| name.chars().next());
+    let number = match &whole.kind {
+        ast::ExprKind::Lit(Lit::Int(_)) => true,
+        ast::ExprKind::Unary(UnaryOp::Neg, n) => matches!(n.kind, ast::ExprKind::Lit(_)),
+        _ => {
+            name(whole).is_some_and(char::is_lowercase) && name(by).is_some_and(char::is_uppercase)
+        }
+    };
+    (number && dtype.is_float()).then(|| floated(e, &[inner.span], dtype))
+}
