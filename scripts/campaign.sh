@@ -73,7 +73,7 @@ for name in "$@"; do
                 --config profile.dev.opt-level=3 --config profile.dev.incremental=false \
                 --config profile.dev.debug-assertions=false --config profile.dev.overflow-checks=true \
                 --config profile.dev.package.eindecomp-macros.opt-level=3 \
-                --config 'profile.dev.package."*".opt-level=3' nothing_panics
+                --config profile.dev.build-override.opt-level=3 --config 'profile.dev.package."*".opt-level=3' nothing_panics
             ;;
         *) echo "no campaign is called $name" >&2; exit 2 ;;
     esac

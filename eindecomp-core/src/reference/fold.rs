@@ -107,6 +107,7 @@ impl Fold {
     ) -> Result<(), Fault> {
         let extent: Vec<usize> = self.labels.iter().map(|&l| extents[l]).collect();
         let (mut at, mut point) = (at.to_vec(), vec![0; self.labels.len()]);
+        let mut values = vec![Value::Bool(false); self.body.len()];
         let mut more = extent.iter().all(|&n| n > 0);
         while more {
             for (&l, &x) in self.labels.iter().zip(&point) {
@@ -117,8 +118,10 @@ impl Fold {
                 None => true,
             };
             if taken {
-                let body = self.body.iter().map(|b| eval(b, &at, extents, reads));
-                f(&body.collect::<Result<Vec<_>, _>>()?, &at)?;
+                for (value, code) in values.iter_mut().zip(&self.body) {
+                    *value = eval(code, &at, extents, reads)?;
+                }
+                f(&values, &at)?;
             }
             more = advance(&mut point, &extent);
         }
