@@ -118,6 +118,12 @@ impl StmtCx<'_, '_> {
                     _ => None,
                 });
                 let Some(members) = bare.collect::<Option<Vec<IndexId>>>() else {
+                    let text: Arc<str> = access.subs[axis].as_str().into();
+                    let indices = made.iter().filter_map(|e| match e.kind {
+                        ExprKind::Index(id) => Some((id, text.clone())),
+                        _ => None,
+                    });
+                    self.uses.mixed.extend(indices);
                     return self.mixed(made, *span, access.padded);
                 };
                 self.uses.merged.push(MergedUse {

@@ -99,7 +99,8 @@ fn infinite_from(dtype: DType) -> f64 {
 pub(super) fn fix(e: &mut Expr, dtype: DType, errors: &mut Vec<Diag>) -> Option<()> {
     match &mut e.kind {
         ExprKind::Lit(Value::Int(n)) => {
-            if dtype.is_float() {
+            let fits = (*n as f64).abs() < infinite_from(dtype);
+            if dtype.is_float() && fits {
                 let text = format!("an integer literal stands where {dtype} is needed");
                 let float = Fix::replace(e.span, format!("{n}.0"), "write {}");
                 errors.push(Diag::new(Code::IntegerLiteral, e.span, text).fix(float));
@@ -110,6 +111,13 @@ pub(super) fn fix(e: &mut Expr, dtype: DType, errors: &mut Vec<Diag>) -> Option<
             }
             if dtype == DType::Bool {
                 return mismatch(e, "an integer", dtype, errors);
+            }
+            if dtype.is_float() {
+                let inf = if *n > 0 { "inf" } else { "-inf" };
+                let text = format!("this literal does not fit {dtype}: it would be {inf}");
+                let inf = Fix::replace(e.span, inf.to_string(), "write {} if that is meant");
+                errors.push(Diag::new(Code::Literal, e.span, text).fix(inf));
+                return None;
             }
             if !dtype.holds(*n) {
                 let text = format!("the literal `{n}` does not fit {dtype}");
@@ -124,7 +132,7 @@ pub(super) fn fix(e: &mut Expr, dtype: DType, errors: &mut Vec<Diag>) -> Option<
             }
             if x.is_finite() && x.abs() >= infinite_from(dtype) {
                 let inf = if *x > 0.0 { "inf" } else { "-inf" };
-                let text = format!("the literal `{x:e}` does not fit {dtype}: it would be {inf}");
+                let text = format!("this literal does not fit {dtype}: it would be {inf}");
                 let inf = Fix::replace(e.span, inf.to_string(), "write {} if that is meant");
                 errors.push(Diag::new(Code::Literal, e.span, text).fix(inf));
                 return None;

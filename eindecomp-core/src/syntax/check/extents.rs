@@ -79,6 +79,8 @@ pub(super) struct Uses {
     pub(super) bare: Vec<Use>,
     pub(super) merged: Vec<MergedUse>,
     pub(super) shifted: Vec<Shifted>,
+    /// Indices beside arithmetic in a merged read, with all of it as written.
+    pub(super) mixed: Vec<(IndexId, Arc<str>)>,
     /// Where a store goes, as if that were read.
     pub(super) target: Option<Arc<Access>>,
     /// Indices with a use that could not be read: nothing is said of their extents.
@@ -180,8 +182,10 @@ pub(super) fn solve(
                 if !excused {
                     told_of.insert(IndexId(at as u16));
                     let merged = merged.iter().any(named);
-                    let mut diag = unknown(decl, merged);
                     let index = IndexId(at as u16);
+                    let mixed = uses.mixed.iter().find(|(id, _)| *id == index);
+                    let mixed = mixed.map(|(_, text)| &**text);
+                    let mut diag = unknown(decl, merged, mixed);
                     let shouted = match decl.used_right {
                         true => None,
                         false => cx.shouted(&decl.name),
@@ -240,9 +244,13 @@ pub(super) fn solve(
     (cx.errors.len() == before).then_some(indices)
 }
 
-fn unknown(decl: &Decl, merged: bool) -> Diag {
+fn unknown(decl: &Decl, merged: bool, mixed: Option<&str>) -> Diag {
     let name = &decl.name;
-    let text = if merged {
+    let text = if let Some(read) = mixed {
+        format!(
+            "the extent of index `{name}` is unknown: another member of the merged axis `{read}` is no index"
+        )
+    } else if merged {
         format!(
             "the extent of index `{name}` is unknown: its merged axis has another unknown index"
         )

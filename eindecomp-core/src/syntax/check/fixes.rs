@@ -443,7 +443,7 @@ impl BodyCx<'_> {
 }
 
 /// Every quotient in an extent, inner ones behind those around them.
-fn quotients_in(d: &Dim, out: &mut Vec<(Dim, Dim)>) {
+pub(super) fn quotients_in(d: &Dim, out: &mut Vec<(Dim, Dim)>) {
     for atom in d.terms().flat_map(|(monomial, _)| monomial) {
         match atom {
             Atom::Sym(_) => {}

@@ -1,6 +1,7 @@
 //! A position that was not proved to be inside its axis: an obligation over consts, or an error with
 //! the range that it has and what would keep it inside.
 
+use super::fixes::quotients_in;
 use super::groups::{divisor, quotient};
 use super::guards::{self, Guards};
 use super::lengths::Length;
@@ -104,6 +105,10 @@ impl Walk<'_, '_> {
                 (plain && !known && grows).then_some((left, CmpOp::Ge, right))
             })
             .collect();
+        let needed = match clauses.as_deref() {
+            Some([(left, _, right)]) => Some((left.clone(), right.clone())),
+            _ => None,
+        };
         let clauses = clauses.and_then(|clauses| self.cx.add_clauses(&clauses));
         let rounded = rounded(e, text, extent, &self.names).map(|fix| Fix {
             help: format!("did you mean {}?", fix.help),
@@ -218,6 +223,7 @@ impl Walk<'_, '_> {
             axis,
             diag,
             fixes,
+            needed,
         });
     }
 
@@ -272,12 +278,21 @@ impl Walk<'_, '_> {
         meant.into_iter().chain(clause).reduce(Fix::then)
     }
 
-    /// The extent as a multiple of what a condition around divides by, where that keeps the position inside.
+    /// The extent as a multiple of what a condition around, or the position, divides by, where that keeps the
+    /// position inside.
     fn divided(&self, e: &Expr, extent: &Dim, facts: &Facts) -> Option<Fix> {
         let zero = Dim::from(0);
-        let mut divisors = facts.divisors().into_iter();
-        divisors.find_map(|by| {
-            let rest = facts.normal(&extent.rem(&by));
+        let mut quotients = Vec::new();
+        quotients_in(extent, &mut quotients);
+        if let Some(at) = poly(e, &self.names) {
+            quotients_in(&at, &mut quotients);
+        }
+        quotients.retain(|(a, by)| self.is_free(a) && self.is_free(by));
+        let divisors = facts.divisors().into_iter();
+        let rests = divisors.map(|by| extent.rem(&by));
+        let mut rests = rests.chain(quotients.into_iter().map(|(a, by)| a.rem(&by)));
+        rests.find_map(|rest| {
+            let rest = facts.normal(&rest);
             if rest.as_const().is_some() || self.cx.dims.only_consts(&rest) {
                 return None;
             }

@@ -133,7 +133,8 @@ fn walk(
             .iter()
             .any(|t| o.fixes.iter().any(|(_, fix)| fix.edits == t.edits))
     });
-    cx.errors.extend(together(outside));
+    let told = together(cx, outside);
+    cx.errors.extend(told);
     (cx.errors.len() == before).then_some(())
 }
 

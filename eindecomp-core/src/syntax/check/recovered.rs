@@ -10,7 +10,7 @@ use super::body::{self, BodyCx, Items};
 use super::extents::{Decl, Uses};
 use super::tree::{Block, IndexId, TensorType, Type};
 use super::walk;
-use crate::ein::{DType, Dim};
+use crate::ein::{Agg, DType, Dim, ScalarFn};
 use crate::syntax::ast::{self, Pattern, RType};
 use crate::syntax::diag::{Code, Diag};
 use crate::syntax::token::Span;
@@ -305,7 +305,7 @@ impl BodyCx<'_> {
             return none;
         };
         let said = sketch.mended(&errors, pat.span.join(value.span));
-        let dtype = self.dtype_like(value);
+        let (sure, dtype) = (self.float_of(value), self.dtype_like(value));
         let Some(guess) = &mut self.guess else {
             return none;
         };
@@ -324,6 +324,7 @@ impl BodyCx<'_> {
             extents.insert(name.clone(), extent);
         }
         let results = sketch.results.iter().map(|(known, axes)| {
+            let known = known.or(sure.filter(|_| sketch.results.len() == 1));
             if known.is_none() {
                 guess.dtype.get_or_insert(self.errors.len());
             }
@@ -336,6 +337,69 @@ impl BodyCx<'_> {
             }))
         });
         results.collect()
+    }
+
+    /// The float that all tensors are of which an expression computes with, if that does not change it: so is
+    /// the result, whatever is wrong with the rest.
+    fn float_of(&self, e: &ast::Expr) -> Option<DType> {
+        let mut found = Vec::new();
+        self.floats(e, &mut found)?;
+        let first = *found.first()?;
+        (first.is_float() && found.iter().all(|dtype| *dtype == first)).then_some(first)
+    }
+
+    /// The element types of what an expression computes with; `None` if something else says that of the
+    /// result.
+    fn floats(&self, e: &ast::Expr, out: &mut Vec<DType>) -> Option<()> {
+        match &e.kind {
+            ast::ExprKind::Lit(_) => {}
+            ast::ExprKind::Name(place) => match place.as_ident() {
+                // An index or a size is cast to a float beside one.
+                Some(name) if self.lookup(name.as_str()).is_none() => {}
+                _ => out.push(self.type_of(place)?.dtype),
+            },
+            ast::ExprKind::Access { place, .. } => out.push(self.type_of(place)?.dtype),
+            ast::ExprKind::Cast(_, dtype) => out.push(DType::from_name(dtype.as_str())?),
+            ast::ExprKind::Paren(inner) | ast::ExprKind::Unary(ast::UnaryOp::Neg, inner) => {
+                self.floats(inner, out)?;
+            }
+            ast::ExprKind::Binary(op, a, b) => {
+                let computes = matches!(
+                    op,
+                    ast::BinaryOp::Add
+                        | ast::BinaryOp::Sub
+                        | ast::BinaryOp::Mul
+                        | ast::BinaryOp::Div
+                );
+                computes.then_some(())?;
+                self.floats(a, out)?;
+                self.floats(b, out)?;
+            }
+            ast::ExprKind::Call { path, args } => {
+                let function = ScalarFn::from_name(path.as_ident()?.as_str(), args.len())?;
+                (function != ScalarFn::IS_NAN).then_some(())?;
+                args.iter().try_for_each(|arg| self.floats(arg, out))?;
+            }
+            ast::ExprKind::If {
+                then,
+                otherwise: Some(otherwise),
+                ..
+            } => {
+                self.floats(then, out)?;
+                self.floats(otherwise, out)?;
+            }
+            ast::ExprKind::Reduce(reduce) => {
+                let row = Agg::from_name(reduce.agg.as_ident()?.as_str())?.row();
+                (!row.selects && !row.boolean).then_some(())?;
+                match (&reduce.acc, &reduce.body) {
+                    (Some(acc), _) => out.push(DType::from_name(acc.as_str())?),
+                    (None, ast::ReduceBody::Product(body)) => self.floats(body, out)?,
+                    (None, ast::ReduceBody::Args(_)) => return None,
+                }
+            }
+            _ => return None,
+        }
+        Some(())
     }
 
     /// The element type of the first tensor that an expression reads.

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
+use super::body::BodyCx;
 use super::extents::Access;
+use crate::ein::Dim;
+use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::count;
 use crate::syntax::token::Span;
@@ -29,14 +32,62 @@ pub(super) struct Outside {
     pub(super) axis: usize,
     pub(super) diag: Diag,
     pub(super) fixes: Vec<(Kind, Fix)>,
+    /// The one inequality of sizes that would keep it inside: the first is at least the second.
+    pub(super) needed: Option<(Dim, Dim)>,
 }
 
-/// The errors, one per tensor.
-pub(super) fn together(mut found: Vec<Outside>) -> Vec<Diag> {
+impl Outside {
+    fn clause(&self) -> Option<&Fix> {
+        let mut fixes = self.fixes.iter();
+        Some(&fixes.find(|(kind, _)| *kind == Kind::Clause)?.1)
+    }
+
+    /// What has to be at least 0.
+    fn least(&self) -> Option<Dim> {
+        let (left, right) = self.needed.as_ref()?;
+        Some(left - right)
+    }
+}
+
+/// Where one read needs a size to be at least, and another at most, as large as another: it is this.
+fn as_equal(cx: &BodyCx<'_>, found: &mut [Outside]) {
+    for at in 0..found.len() {
+        let Some((needed, (left, right))) = found[at].least().zip(found[at].needed.clone()) else {
+            continue;
+        };
+        let opposite = |other: &Outside| other.least().is_some_and(|least| least == -&needed);
+        let same = |least: &Dim| *least == needed || *least == -&needed;
+        // Another element may be meant.
+        let element = |one: &Outside| one.fixes.iter().any(|(kind, _)| *kind == Kind::Element);
+        let mut all = found[at..]
+            .iter()
+            .filter(|one| one.least().as_ref().is_some_and(same));
+        if !found[at + 1..].iter().any(opposite) || all.any(element) {
+            continue;
+        }
+        let Some(fix) = cx.add_clauses(&[(left, CmpOp::Eq, right)]) else {
+            continue;
+        };
+        for one in found[at..].iter_mut() {
+            if one.least().as_ref().is_some_and(same) {
+                one.fixes = vec![(Kind::Clause, fix.clone())];
+                one.needed = None;
+            }
+        }
+    }
+}
+
+/// The errors, one per tensor, or per clause that is missing.
+pub(super) fn together(cx: &BodyCx<'_>, mut found: Vec<Outside>) -> Vec<Diag> {
     let mut out = Vec::new();
+    as_equal(cx, &mut found);
     while !found.is_empty() {
         let first = found.remove(0);
-        let same = |other: &Outside| other.access.place == first.access.place;
+        let clause = |other: &Outside| {
+            let both = first.clause().zip(other.clause());
+            both.is_some_and(|(own, other)| own.edits == other.edits)
+        };
+        let same = |other: &Outside| other.access.place == first.access.place || clause(other);
         let (more, rest): (Vec<Outside>, Vec<Outside>) = found.into_iter().partition(same);
         found = rest;
         out.push(match more.is_empty() {
