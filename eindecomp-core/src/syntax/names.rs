@@ -105,15 +105,18 @@ pub(in crate::syntax) fn formula(name: &str, x: &str, held: &str) -> Option<Stri
     Some(out)
 }
 
-/// The candidate nearest to `name`, if it is near.
+/// The candidate that is `name` but for its case, or is nearest to it, if that is near.
 pub(in crate::syntax) fn nearest<'a>(
     name: &str,
     among: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
+    let among: Vec<&str> = among.into_iter().filter(|other| *other != name).collect();
+    if let Some(same) = among.iter().find(|other| name.eq_ignore_ascii_case(other)) {
+        return Some(same);
+    }
     let allowed = |other: &str| 1 + name.len().min(other.len()).saturating_sub(1) / 4;
     among
         .into_iter()
-        .filter(|other| *other != name)
         .map(|other| (distance(name, other), other))
         .filter(|(d, other)| {
             *d <= allowed(other) && *d < name.chars().count().max(other.chars().count())

@@ -26,7 +26,7 @@ mod whole;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::ast::{Clause, Item, Program};
+use super::ast::{Clause, Dim, Item, Program};
 use super::diag::{Code, Diag};
 use super::lex::lex_at;
 use super::token::{Span, Tok, TokenBuffer};
@@ -56,6 +56,7 @@ pub fn parse(tokens: TokenBuffer) -> (Program, Vec<Diag>) {
         left: None,
         lets: Vec::new(),
         kept: Vec::new(),
+        ranges: Vec::new(),
         states: Vec::new(),
         stmt: Span::default(),
         bare_else: false,
@@ -117,6 +118,8 @@ struct Parser {
     lets: Vec<Arc<str>>,
     /// Tensors of this block that keep axes which they reduce.
     kept: Vec<kept::Kept>,
+    /// Ranges of indices of this statement, which stand in an access.
+    ranges: Vec<(Arc<str>, Dim)>,
     /// The block's states.
     states: Vec<Arc<str>>,
     /// Where the statement begins that is being read.

@@ -268,7 +268,8 @@ impl StmtCx<'_, '_> {
                     DType::Bool => None,
                     _ => self.declared_dtype(place, read),
                 };
-                match self.integers_beside(place, read, e) {
+                let position = || self.cx.position_of(place);
+                match self.integers_beside(place, read, e).or_else(position) {
                     Some(meant) => diag.fix(meant),
                     None => diag.fix(declared.unwrap_or_else(|| cast(e, DType::I64))),
                 }

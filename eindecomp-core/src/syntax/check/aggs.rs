@@ -84,6 +84,15 @@ impl Definition {
         if self.components.iter().any(|c| **c == *name)
             && let [a, b] = &self.states[..]
         {
+            if self.gives.as_ref().is_some_and(|gives| **gives != *name) {
+                let others: Vec<String> =
+                    self.components.iter().map(|c| format!("{c}: …")).collect();
+                return diag.help(format!(
+                    "a merged value has a name by a `let`: `{{ let {name} = …; {{ {} }} }}`; those merged are `{a}.{name}` \
+                     and `{b}.{name}`",
+                    others.join(", ").replacen(&format!("{name}: …"), &format!("{name}: {name}"), 1)
+                ));
+            }
             return diag.fixes([of(a), of(b)]);
         }
         let partner = || {

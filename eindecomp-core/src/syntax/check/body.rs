@@ -496,6 +496,12 @@ impl BodyCx<'_> {
                     diag.message = format!("`{name}` is used before it is defined");
                     diag = diag.secondary(later, "it is defined here");
                     diag = diag.help("define it before it is used");
+                } else if self.defines(name) {
+                    diag.message = format!("`{name}` is read where it is defined");
+                    diag = diag.help(
+                        "a statement gives all elements at once: recurrences of symbolic length are outside the language, \
+                         those over constants are the rounds of a `for` that calls a block",
+                    );
                 } else if let Some(meant) = nearest(name.as_str(), visible) {
                     diag = diag.fix(Fix::replace(name.span, meant, "did you mean {}?"));
                 } else {
@@ -505,6 +511,17 @@ impl BodyCx<'_> {
             }
         }
         found
+    }
+
+    /// Does the statement that is being checked define the name, with its indices?
+    fn defines(&self, name: &Ident) -> bool {
+        match self.stmt.map(|stmt| &stmt.kind) {
+            Some(ast::StmtKind::Let { pat, .. }) => {
+                let own = pat.names.iter().any(|own| own.name == name.name);
+                own && pat.indices.as_ref().is_some_and(|all| !all.is_empty())
+            }
+            _ => false,
+        }
     }
 
     /// Where a later statement defines the name.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::body::BodyCx;
 use super::extents::{Access, Decl, Shifted, Use, Uses};
+use super::fixes::{quotients_in, range};
 use super::groups::grouped;
 use super::meant::{Meant, Reading};
 use super::orders::other_order;
@@ -14,7 +15,7 @@ use super::prove::Equality;
 use super::ranges::poly;
 use super::tree::IndexId;
 use crate::ein::Dim;
-use crate::syntax::ast::CmpOp;
+use crate::syntax::ast::{self, CmpOp};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
 
@@ -282,6 +283,13 @@ fn other_help(
     if let Some(fix) = only_one(known, wrong) {
         return diag.fix(fix);
     }
+    if let Some(fix) = in_branches(cx, reading, index, (known, wrong)) {
+        return diag.fix(fix);
+    }
+    let padded = wrong.access.as_ref().is_none_or(|access| access.padded);
+    if let (None, false, Some(help)) = (&decl.extent, padded, repeated(name, a, b)) {
+        return diag.help(help);
+    }
     let uses: Vec<&Use> = reading
         .uses(index)
         .into_iter()
@@ -321,6 +329,54 @@ fn other_help(
         None if sizes => diag.help("use one dim for both"),
         None => diag.help(DIFFERENT),
     }
+}
+
+/// The range of the declared result where conditions keep each use of an index in a part of it; the second of
+/// two parts, one behind the other, starts where the first ends.
+fn in_branches(
+    cx: &BodyCx<'_>,
+    reading: &Reading<'_, '_>,
+    index: IndexId,
+    (known, wrong): (&Place, &Place),
+) -> Option<Fix> {
+    let (decl, wanted) = (&reading.decls[index.at()], reading.wanted.get(&index)?);
+    let mut uses = reading.bare.iter().filter(|u| u.index == index);
+    if decl.extent.is_some() || uses.any(|u| !u.weak) {
+        return None;
+    }
+    let fix = range(&decl.name, decl.span, &wanted.to_string());
+    let (a, b) = (&known.extent, &wrong.extent);
+    if !reading.equal(wanted, &(a + b)) {
+        return Some(fix);
+    }
+    let ast::ExprKind::If { cond, .. } = &cx.value()?.kind else {
+        return None;
+    };
+    let first = cond.to_string() == format!("{} < {a}", decl.name);
+    let mut subs = wrong.access.as_ref()?.subs.clone();
+    let at = subs.iter().position(|sub| *sub == *decl.name)?;
+    subs[at] = match a.terms().count() {
+        1 => format!("{} - {a}", decl.name),
+        _ => format!("{} - ({a})", decl.name),
+    };
+    let place = &wrong.access.as_ref()?.place;
+    let help = format!("{}, and read `{place}[{}]`", fix.help, subs.join(", "));
+    let fix = Fix { help, ..fix };
+    first.then(|| fix.and(wrong.span, subs[at].clone()))
+}
+
+/// How a table of a part of an axis is read by the index of the axis.
+fn repeated(name: &str, whole: &Dim, part: &Dim) -> Option<String> {
+    let mut quotients = Vec::new();
+    quotients_in(part, &mut quotients);
+    let mut ways = quotients.into_iter();
+    let (_, by) = ways.find(|(a, by)| a == whole && a.floor_div(by) == *part)?;
+    by.as_const()?;
+    Some(format!(
+        "read it at `{name} / {by}` where {by} neighbours share an element, at `{name} % ({part})` where it is \
+         repeated, under `where {} == 0`",
+        whole.rem(&by)
+    ))
 }
 
 /// The beginning of a table that is shared by what is read with more indices, over a dim of its own.

@@ -365,7 +365,10 @@ impl<'c, 'a> StmtCx<'c, 'a> {
         if let (Some(definition), [(_, known)]) = (&self.definition, &self.inline[..]) {
             let Some(arg) = known.get(&*place.to_string()) else {
                 let diag = definition.unknown(place, known);
-                self.report(diag);
+                let told = |other: &Diag| diag.fixes.is_empty() && other.message == diag.message;
+                if !self.cx.errors.iter().any(told) {
+                    self.report(diag);
+                }
                 return None;
             };
             return Some(Expr {

@@ -359,6 +359,32 @@ impl BodyCx<'_> {
         Some(Fix::replace(old.span, dtype, &help))
     }
 
+    /// `argmax` in place of the `max` that a tensor is, which is read as positions.
+    pub(super) fn position_of(&self, place: &ast::Place) -> Option<Fix> {
+        let name = place.as_ident()?;
+        let var = &self.vars[self.lookup(name.as_str())?.at()];
+        let value = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
+            StmtKind::Let {
+                pat,
+                ty: None,
+                value,
+                ..
+            } if pat.names.iter().any(|n| n.span == var.span) => Some(value),
+            _ => None,
+        })?;
+        let ast::ExprKind::Reduce(reduce) = &value.kind else {
+            return None;
+        };
+        let meant = match reduce.agg.to_string().as_str() {
+            "max" => "argmax",
+            "min" => "argmin",
+            _ => return None,
+        };
+        let once = reduce.indices.len() == 1 && walk::uses(self.ast, name.as_str()) == 1;
+        let help = format!("did you mean `{meant}[{}]`?", reduce.indices[0]);
+        once.then(|| Fix::replace(reduce.agg.span, meant, &help))
+    }
+
     /// Another extent for an axis of a parameter.
     pub(super) fn declared_axis(&self, param: &ast::Param, axis: usize, to: &Dim) -> Option<Fix> {
         let ast::TypeKind::Tensor { axes, .. } = &param.ty.kind else {

@@ -346,6 +346,31 @@ impl Reading<'_, '_> {
         })
     }
 
+    /// The index and another one change places between two accesses, where each is called like the axis
+    /// that the other one reads.
+    fn exchange(&self, index: IndexId, order: &[usize]) -> Option<Meant> {
+        let pairs = order.iter().flat_map(|&wrong| {
+            let others = (0..self.bare.len()).filter(move |&at| {
+                let (a, b) = (&self.bare[wrong], &self.bare[at]);
+                let apart = !Arc::ptr_eq(&a.access, &b.access) && b.index != index;
+                apart && self.alike(b.index, &a.extent) && self.alike(index, &b.extent)
+            });
+            others.map(move |at| (wrong, at))
+        });
+        pairs.into_iter().find_map(|(wrong, at)| {
+            let other = self.bare[at].index;
+            let changes = vec![(wrong, other), (at, index)];
+            let visible = |at: usize, id| self.bare[at].access.visible.contains(&id);
+            let fits = visible(wrong, other) && visible(at, index);
+            (fits && self.gain(&changes).is_some()).then(|| Meant {
+                wrong,
+                fix: self.renamed(&changes),
+                permutes: true,
+                change: Change::Indices(changes),
+            })
+        })
+    }
+
     /// The index moves to the axis of its name in two accesses.
     fn both(&self, index: IndexId, order: &[usize]) -> Option<Meant> {
         let moved = |wrong: usize| {
@@ -357,6 +382,9 @@ impl Reading<'_, '_> {
             let other = here.find(|&at| self.alike(index, &self.bare[at].extent))?;
             Some([(wrong, self.bare[other].index), (other, index)])
         };
+        if let Some(meant) = self.exchange(index, order) {
+            return Some(meant);
+        }
         for (nth, &wrong) in order.iter().enumerate() {
             for &second in &order[nth + 1..] {
                 let one = Arc::ptr_eq(&self.bare[wrong].access, &self.bare[second].access);

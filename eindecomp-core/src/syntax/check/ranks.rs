@@ -4,7 +4,7 @@ use super::access::bare_name;
 use super::expr::StmtCx;
 use super::tree::{IndexId, listed};
 use super::unbound::name_at;
-use super::walk::{named, sub_name};
+use super::walk::{self, named, sub_name};
 use crate::ein::Dim;
 use crate::syntax::ast;
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -49,14 +49,25 @@ impl StmtCx<'_, '_> {
             let elsewhere: Vec<Option<Dim>> = names.iter().map(|n| self.runs_over(n)).collect();
             let score = |gap: usize| {
                 let kept = axes.iter().enumerate().filter(|(at, _)| *at != gap);
-                let pairs = kept.map(|(_, axis)| axis).zip(names.iter().zip(&elsewhere));
+                let pairs = kept.map(|(_, axis)| axis);
+                let pairs = pairs.zip(names.iter().zip(&elsewhere));
                 let fits = |(axis, (name, other)): &(&Dim, (&String, &Option<Dim>))| match other {
                     Some(other) => other == *axis,
                     None => is_like(axis, name),
                 };
                 let open = self.index_like(&axes[gap]);
-                let open = open.is_some_and(|own| !names.contains(&own));
-                (pairs.filter(fits).count(), open)
+                let open = open.filter(|own| !names.contains(own));
+                let unused = open.as_ref().filter(|own| {
+                    let value = self.cx.value();
+                    value.is_some_and(|value| walk::in_accesses(value, own) == 0)
+                });
+                // `t` stands for a second index over `S`.
+                let second = pairs
+                    .clone()
+                    .filter(|(axis, (name, _))| is_second(axis, name));
+                let second = second.count();
+                let fits = pairs.filter(fits).count();
+                (fits, unused.is_some(), second, open.is_some())
             };
             // The first of equals; what merges indices stays where it stands.
             let merges = subs.iter().any(|sub| matches!(sub, ast::Sub::Merged(..)));
@@ -272,6 +283,15 @@ impl StmtCx<'_, '_> {
                 diag.help(help)
             }
         }
+    }
+}
+
+/// Is an index called like the one behind that of an axis, as `t` is behind `s`?
+fn is_second(axis: &Dim, index: &str) -> bool {
+    let own = axis.to_string().to_lowercase();
+    match (own.as_bytes(), index.as_bytes()) {
+        ([own], [index]) => own + 1 == *index,
+        _ => false,
     }
 }
 

@@ -52,7 +52,13 @@ impl StmtCx<'_, '_> {
         let (Some(agg), ReduceBody::Product(body)) = (agg, &reduce.body) else {
             // A name of its own that hides it is reported, and so is one that could not be read.
             let lost = self.cx.items.declared.lost.contains(&*name);
-            if lost {
+            let mut misspelt = false;
+            if !lost && Agg::from_name(&name).is_none() {
+                let diag = self.no_agg(&name, reduce);
+                misspelt = !diag.fixes.is_empty();
+                self.report(diag);
+            }
+            if lost || misspelt {
                 let bodies: Vec<&ast::Expr> = match &reduce.body {
                     ReduceBody::Product(body) => vec![body],
                     ReduceBody::Args(args) => args.iter().collect(),
@@ -61,8 +67,6 @@ impl StmtCx<'_, '_> {
                     bodies.iter().for_each(|body| drop(cx.expr(body)));
                     Some(())
                 });
-            } else if Agg::from_name(&name).is_none() {
-                self.report(self.no_agg(&name, reduce));
             }
             return None;
         };

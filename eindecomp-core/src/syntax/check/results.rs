@@ -1,11 +1,11 @@
 //! The results of a block.
 
 use super::body::BodyCx;
-use super::fixes::{index_names, whole_tensors};
+use super::fixes::{index_names, quotients_in, range, whole_tensors};
 use super::tree::{Type, VarId};
 use super::walk::{self, free};
 use crate::ein::Dim;
-use crate::syntax::ast::{self, Expr, ExprKind};
+use crate::syntax::ast::{self, CmpOp, Expr, ExprKind, StmtKind};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::{are, count};
 use crate::syntax::token::Span;
@@ -79,14 +79,17 @@ impl BodyCx<'_> {
                 let cast = self.cast_value(place, &ty, &declared[at]);
                 let cast = cast.filter(|_| counted.is_none());
                 let swapped = self.swapped_call(place);
+                let exact = self.exact_result(&ty, &declared[at]);
+                let in_part = self.in_part(place, &ty, &declared[at]);
                 let other = transposed.as_ref().or(ranged.as_ref()).or(counted.as_ref());
-                let other = other.or(swapped.as_ref());
+                let other = other.or(swapped.as_ref()).or(exact.as_ref());
                 let declare = match other {
                     None => self.declare(found, ast.ret.types[at].span),
                     Some(_) => None,
                 };
                 let of_dtype = self.declared_dtype(&ty, &declared[at], &ast.ret.types[at]);
                 let of_dtype = of_dtype.filter(|_| annotated.is_none());
+                let diag = diag.fixes(exact).fixes(in_part);
                 let diag = diag.fixes(swapped).fixes(reordered).fixes(annotated);
                 let diag = diag.fixes(counted).fixes(cast);
                 let diag = diag.fixes(of_dtype);
@@ -98,6 +101,64 @@ impl BodyCx<'_> {
             }
         }
         out
+    }
+
+    /// The clause that one of the quotients in the axes leaves no remainder, if they are those declared then.
+    fn exact_result(&self, found: &Type, declared: &Type) -> Option<Fix> {
+        let (found, declared) = (found.tensor()?, declared.tensor()?);
+        if found.dtype != declared.dtype || found.axes.len() != declared.axes.len() {
+            return None;
+        }
+        let mut quotients = Vec::new();
+        for axis in found.axes.iter().chain(&declared.axes) {
+            quotients_in(axis, &mut quotients);
+        }
+        let zero = Dim::from(0);
+        let mut rests = quotients.into_iter().map(|(a, b)| a.rem(&b));
+        rests.find_map(|rest| {
+            let mut facts = self.facts.clone();
+            facts.assume(&rest, CmpOp::Eq, &zero);
+            let mut axes = found.axes.iter().zip(&declared.axes);
+            let equal = axes.all(|(a, b)| facts.equal(a, b));
+            equal.then(|| self.add_clause(&rest, CmpOp::Eq, &zero))?
+        })
+    }
+
+    /// A read of the beginning of an axis where the statement at `place` reads all of it: the declared result
+    /// is shorter there.
+    fn in_part(&self, place: Span, found: &Type, declared: &Type) -> Option<Fix> {
+        let (found, declared) = (&found.tensor()?.axes, &declared.tensor()?.axes);
+        let (pattern, value) = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
+            StmtKind::Let { pat, value, .. } if pat.names.iter().any(|n| n.span == place) => {
+                Some((pat, value))
+            }
+            _ => None,
+        })?;
+        let differs = |at: &usize| declared.get(*at) != Some(&found[*at]);
+        let mut other = (0..found.len()).filter(differs);
+        let (Some(at), None) = (other.next(), other.next()) else {
+            return None;
+        };
+        let wanted = declared.get(at).filter(|_| found.len() == declared.len())?;
+        let ast::LeftIndex::Index(decl) = pattern.indices.as_ref()?.get(at)? else {
+            return None;
+        };
+        let name = decl.name.as_str();
+        let mut places = Vec::new();
+        walk::stands(value, name, &mut places);
+        let alone = decl.extent.is_none() && walk::in_accesses(value, name) == places.len();
+        if !alone || places.is_empty() || !self.facts.holds(wanted, CmpOp::Le, &found[at]) {
+            return None;
+        }
+        let range = range(name, decl.name.span, &wanted.to_string());
+        let help = format!(
+            "to read the beginning {}, and `0 + {name}` for `{name}` there",
+            range.help
+        );
+        let fix = Fix { help, ..range };
+        Some(places.into_iter().fold(fix, |fix, read| {
+            fix.and(Span::new(read.start, read.start), "0 + ")
+        }))
     }
 
     /// Reports each part of a result that is no name.

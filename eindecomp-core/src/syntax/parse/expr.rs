@@ -596,7 +596,7 @@ impl Parser {
         }
         let position = self.expr()?;
         if self.is_word("in") {
-            return Err(self.ranged_access(&position)?);
+            self.ranged_access(&position)?;
         }
         Ok(Sub::Expr(position))
     }

@@ -126,11 +126,34 @@ impl Parser {
         let index = self.index_decl(false)?;
         if matches!(self.peek(), Some(Tok::Punct("+" | "-" | "*" | "/" | "%"))) {
             let diag = self.unexpected_diag("`,` or `]`");
+            if let Some(fix) = self.flattened_left(&index) {
+                return Err(Box::new(diag.fix(fix)));
+            }
             let help = "a `let` defines all elements: an axis has one index, a merged one `(h, e)`; what is \
                         stored into a state stands without `let`";
             return Err(Box::new(diag.help(help)));
         }
         Ok(LeftIndex::Index(index))
+    }
+
+    /// `i * X + j` on the left as the merged axis `(i, j)` that it is, behind its `i`.
+    fn flattened_left(&self, index: &IndexDecl) -> Option<Fix> {
+        let times = self.is("*") && self.is_name_at(self.at + 1) && self.is_at(self.at + 2, "+");
+        let last = self.at + 3;
+        let ends = self.is_at(last + 1, ",")
+            || self.peek_at(last + 1) == Some(&Tok::Close(Delim::Bracket));
+        match self.peek_at(last) {
+            Some(Tok::Ident(second)) if times && ends && index.extent.is_none() => {
+                let place = index.name.span.join(self.buffer.span(last));
+                let text = format!("({}, {second})", index.name);
+                Some(Fix::replace(
+                    place,
+                    text,
+                    "a merged axis has its indices in parentheses: {}",
+                ))
+            }
+            _ => None,
+        }
     }
 
     /// The index behind a `..`, which is taken; its place is that of both.

@@ -475,8 +475,8 @@ impl Parser {
         false
     }
 
-    /// The error about `x[(h in H, e)]`, at the `in`.
-    pub(super) fn ranged_access(&mut self, position: &Expr) -> Parse<Box<Diag>> {
+    /// Takes the `in` of `x[(h in H, e)]`, which is reported.
+    pub(super) fn ranged_access(&mut self, position: &Expr) -> Parse<()> {
         let start = self.span();
         self.at += 1;
         let extent = self.dim()?;
@@ -484,13 +484,16 @@ impl Parser {
         let text = "an index has its range where it is declared, not in an access";
         let diag = Diag::new(Code::Syntax, start.join(extent.span), text);
         let name = position.to_string();
-        Ok(Box::new(match self.declaration(&name) {
+        let diag = match self.declaration(&name) {
             Some(place) => {
                 let help = format!("write `{name} in {extent}` there");
+                self.ranges.push((name.as_str().into(), extent.clone()));
                 diag.fix(Fix::after(place, format!(" in {extent}"), &help).and(range, ""))
             }
             None => diag.fix(Fix::replace(range, "", "leave it out")),
-        }))
+        };
+        self.diags.push(diag);
+        Ok(())
     }
 
     /// Where the statement declares an index without a range: the first of its name, on the left or in

@@ -3,7 +3,9 @@
 use super::attrs::AttrPlace;
 use super::whole::Left;
 use super::{Parse, Parser};
-use crate::syntax::ast::{Expr, ExprKind, Ident, Path, Place, ResultNames, Stmt, StmtKind};
+use crate::syntax::ast::{
+    Dim, Expr, ExprKind, Ident, IndexDecl, LeftIndex, Path, Place, ResultNames, Stmt, StmtKind,
+};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::{Delim, Tok};
 
@@ -218,7 +220,7 @@ impl Parser {
         }
         let own = self.span();
         let mutable = self.eat_word("mut").then_some(own).or(at_mut);
-        let pat = self.pattern()?;
+        let mut pat = self.pattern()?;
         let assigns = self.is_at(self.at + 1, "=");
         let ty = if !assigns && self.eat(":") {
             Some(self.rtype()?)
@@ -226,13 +228,23 @@ impl Parser {
             None
         };
         self.left = Some(Left::of(&pat));
-        let value = match self.compound(self.at) {
+        self.ranges.clear();
+        let mut value = match self.compound(self.at) {
             Some(op) => self.let_compound(&pat, op)?,
             None => {
                 self.expect("=")?;
                 self.expr()?
             }
         };
+        for (name, extent) in std::mem::take(&mut self.ranges) {
+            let left = pat.indices.iter_mut().flatten();
+            if !left
+                .into_iter()
+                .any(|index| ranged_left(index, &name, &extent))
+            {
+                ranged(&mut value, &name, &extent);
+            }
+        }
         self.note_let(&pat);
         self.semicolon(&value)?;
         self.left = None;
@@ -442,4 +454,33 @@ fn as_name(expr: &Expr) -> Option<Ident> {
         ExprKind::Name(place) => place.as_ident().cloned(),
         _ => None,
     }
+}
+
+/// Gives an index on the left its range, if it is there without one.
+fn ranged_left(left: &mut LeftIndex, name: &str, extent: &Dim) -> bool {
+    match left {
+        LeftIndex::Index(decl) => ranged_decl(decl, name, extent),
+        LeftIndex::Merged(parts, _) => parts.iter_mut().any(|part| ranged_left(part, name, extent)),
+        LeftIndex::Rest(_) => false,
+    }
+}
+
+fn ranged_decl(decl: &mut IndexDecl, name: &str, extent: &Dim) -> bool {
+    let own = decl.name.as_str() == name && decl.extent.is_none();
+    if own {
+        decl.extent = Some(extent.clone());
+    }
+    own
+}
+
+/// Gives an index of a reduction its range.
+fn ranged(e: &mut Expr, name: &str, extent: &Dim) -> bool {
+    if let ExprKind::Reduce(reduce) = &mut e.kind {
+        let mut indices = reduce.indices.iter_mut();
+        if indices.any(|decl| ranged_decl(decl, name, extent)) {
+            return true;
+        }
+    }
+    let mut children = e.children_mut().into_iter();
+    children.any(|e| ranged(e, name, extent))
 }
