@@ -1,5 +1,5 @@
 //! Recursive descent over the whole grammar: items here, the rest in submodules; `applied`, `brackets`,
-//! `compound`, `declared`, `foreign`, `kept`, `slips` and `whole`: what other languages write.
+//! `compound`, `declared`, `foreign`, `kept`, `sliced`, `slips` and `whole`: what other languages write.
 //!
 //! An error ends the statement or item it is in, and reading goes on behind it, so that one run
 //! reports several. Nesting is bounded by [`MAX_DEPTH`] and the operators of a statement by
@@ -18,6 +18,7 @@ mod item;
 mod kept;
 mod loops;
 mod pattern;
+mod sliced;
 mod slips;
 mod stmt;
 mod types;
@@ -56,6 +57,7 @@ pub fn parse(tokens: TokenBuffer) -> (Program, Vec<Diag>) {
         left: None,
         lets: Vec::new(),
         kept: Vec::new(),
+        axes: BTreeMap::new(),
         ranges: Vec::new(),
         states: Vec::new(),
         stmt: Span::default(),
@@ -118,6 +120,8 @@ struct Parser {
     lets: Vec<Arc<str>>,
     /// Tensors of this block that keep axes which they reduce.
     kept: Vec<kept::Kept>,
+    /// The axes of this block's parameters, as declared.
+    axes: BTreeMap<Arc<str>, Vec<Dim>>,
     /// Ranges of indices of this statement, which stand in an access.
     ranges: Vec<(Arc<str>, Dim)>,
     /// The block's states.

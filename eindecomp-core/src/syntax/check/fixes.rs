@@ -237,6 +237,9 @@ impl BodyCx<'_> {
     /// Indices for a statement on whole tensors: those that its accesses use, or one for each axis
     /// of the tensors that it names.
     pub(super) fn indexed(&self, pattern: &Pattern, value: &ast::Expr) -> Option<Fix> {
+        if self.calls_block(value) {
+            return self.with_calls(pattern, value);
+        }
         let [name] = &pattern.names[..] else {
             return None;
         };

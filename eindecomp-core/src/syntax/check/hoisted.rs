@@ -70,6 +70,25 @@ impl Lets<'_, '_> {
     }
 }
 
+/// Tensors and calls of blocks that an expression computes with as wholes.
+#[derive(Default)]
+struct Found<'e> {
+    whole: Vec<(String, Span, Vec<Dim>)>,
+    calls: Vec<(Span, &'e Path, &'e [Expr])>,
+}
+
+impl<'e> Found<'e> {
+    fn within(&mut self, cx: &BodyCx<'_>, e: &'e Expr) {
+        match &e.kind {
+            ExprKind::Call { path, args } if cx.is_block(path) => {
+                self.calls.push((e.span, path, args));
+            }
+            ExprKind::Name(_) => self.whole.extend(whole_tensors(cx, e)),
+            _ => e.children().into_iter().for_each(|e| self.within(cx, e)),
+        }
+    }
+}
+
 impl BodyCx<'_> {
     /// The name of a dim or of a loop's number?
     pub(super) fn is_size(&self, e: &Expr) -> bool {
@@ -110,6 +129,58 @@ impl BodyCx<'_> {
         let lets = lets.join(" ");
         let help = format!("put `{lets}` before, {then}");
         Some(Fix::before(first, lets + " ", &help).and(span, text))
+    }
+
+    /// The elements of an expression with calls of blocks in it: these by names of their own, before.
+    pub(super) fn with_calls(&self, pattern: &Pattern, value: &Expr) -> Option<Fix> {
+        let [name] = &pattern.names[..] else {
+            return None;
+        };
+        let mut lets = Lets {
+            cx: self,
+            made: Vec::new(),
+            names: Vec::new(),
+        };
+        let mut found = Found::default();
+        found.within(self, value);
+        if !free(value).is_empty() {
+            return None;
+        }
+        let mut axes: Vec<Vec<Dim>> = found
+            .whole
+            .iter()
+            .map(|(_, _, axes)| axes.clone())
+            .collect();
+        let mut reads: Vec<(Span, String)> = Vec::new();
+        for (span, path, args) in found.calls {
+            let [result] = &self.items.checked.block(&path.to_string())?.results[..] else {
+                return None;
+            };
+            axes.push(result.ty.tensor()?.axes.clone());
+            reads.push((span, lets.call(path, args)?));
+        }
+        let first = axes.first()?;
+        if axes.iter().any(|other| other.len() != first.len()) {
+            return None;
+        }
+        let indices = format!("[{}]", index_names(first).join(", "));
+        let whole = found.whole.into_iter().map(|(name, span, _)| (span, name));
+        let reads: Vec<(Span, String)> = whole.chain(reads).collect();
+        let mut shown = vec![format!("`let {name}{indices}`")];
+        for (_, name) in &reads {
+            let read = format!("`{name}{indices}`");
+            if !shown.contains(&read) {
+                shown.push(read);
+            }
+        }
+        let then = format!("and write {}", shown.join(" and "));
+        let end = Span::new(pattern.span.end, pattern.span.end);
+        let fix = self.before(&lets.made, end, &indices, &then)?;
+        Some(
+            reads
+                .into_iter()
+                .fold(fix, |fix, (span, name)| fix.and(span, name + &indices)),
+        )
     }
 
     /// A statement before for what stands at `span`.

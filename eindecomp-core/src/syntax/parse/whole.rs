@@ -52,6 +52,7 @@ impl Parser {
     pub(super) fn note_params(&mut self, params: &[Param]) {
         self.shapes.clear();
         self.kept.clear();
+        self.axes.clear();
         self.lets.clear();
         self.states.clear();
         for param in params {
@@ -66,6 +67,7 @@ impl Parser {
                 axes: Some(axes), ..
             } = &param.ty.kind
             {
+                self.axes.insert(param.name.name.clone(), axes.clone());
                 let names = axes.iter().map(|axis| axis.to_string().to_lowercase());
                 let names: Vec<String> = names.collect();
                 let plain = |name: &String| name.chars().all(|c| c.is_alphanumeric() || c == '_');
@@ -154,7 +156,12 @@ impl Parser {
     fn slice(&mut self, place: &Place) -> Option<Diag> {
         let close = self.buffer.partner(self.at);
         if let Some(diag) = self.whole_axes(place) {
-            return Some(diag);
+            let free = diag.fixes.is_empty();
+            let fix = free.then(|| self.sliced(place)).flatten();
+            return Some(match fix {
+                Some(fix) => Diag { help: None, ..diag }.fix(fix),
+                None => diag,
+            });
         }
         let mut at = self.at + 1;
         // A `..` in front is that of any number of axes.
@@ -168,6 +175,9 @@ impl Parser {
         }
         let text = "an index runs over a whole axis";
         let diag = Diag::new(Code::Syntax, self.buffer.span(at), text);
+        if let Some(fix) = self.sliced(place) {
+            return Some(diag.fix(fix));
+        }
         let help = self.part_of(place, at, close);
         let begin = self.at;
         self.at += 1;
@@ -468,7 +478,7 @@ impl Parser {
     }
 
     /// Does a `=` stand in front of it?
-    fn is_whole(&self, span: Span) -> bool {
+    pub(super) fn is_whole(&self, span: Span) -> bool {
         let tokens = self.buffer.tokens();
         let at = tokens
             .iter()
@@ -558,7 +568,7 @@ fn method_help(of: &Path, method: &str) -> String {
 }
 
 /// How long the range from `low` to below `high` is.
-fn length(low: &str, high: &str) -> String {
+pub(super) fn length(low: &str, high: &str) -> String {
     match (low, high.strip_prefix(&format!("{low} + "))) {
         ("0", _) => high.to_owned(),
         (_, Some(length)) => length.to_owned(),
