@@ -108,7 +108,7 @@ impl Facts {
 
     /// Takes `d ≥ 0` as given.
     pub(super) fn assume_nonneg(&mut self, d: &Dim) {
-        let d = self.normal(d);
+        let d = tightened(&self.normal(d));
         if d.as_const().is_none() && !self.nonneg.contains(&d) {
             self.nonneg.push(d);
         }
@@ -321,6 +321,19 @@ fn split(a: &Dim, b: &Dim) -> (Dim, Dim) {
 fn constant(d: &Dim) -> Dim {
     let own = d.terms().find(|(monomial, _)| monomial.is_empty());
     Dim::from(own.map_or(0, |(_, c)| c))
+}
+
+/// What `d ≥ 0` says of whole numbers: `2·y − 1 ≥ 0` is `y − 1 ≥ 0`.
+fn tightened(d: &Dim) -> Dim {
+    let open = d.terms().filter(|(monomial, _)| !monomial.is_empty());
+    let by = open.fold(0, |by, (_, c)| c.checked_abs().map_or(1, |c| gcd(by, c)));
+    if by < 2 {
+        return d.clone();
+    }
+    let parts = d.terms().map(|(monomial, c)| (monomial, c.div_euclid(by)));
+    parts.fold(Dim::from(0), |sum, (monomial, c)| {
+        &sum + &(&Dim::from(c) * &Dim::monomial(monomial))
+    })
 }
 
 fn gcd(a: i64, b: i64) -> i64 {
