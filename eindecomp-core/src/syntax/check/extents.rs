@@ -118,6 +118,17 @@ pub(super) fn solve(
     wanted: &BTreeMap<IndexId, Dim>,
 ) -> Option<Vec<Index>> {
     let before = cx.errors.len();
+    let found = found(cx, decls, uses, wanted)?;
+    (cx.errors.len() == before).then_some(found)
+}
+
+/// [`solve`], as far as they are known where some uses are wrong.
+pub(super) fn found(
+    cx: &mut BodyCx<'_>,
+    decls: Vec<Decl>,
+    uses: &Uses,
+    wanted: &BTreeMap<IndexId, Dim>,
+) -> Option<Vec<Index>> {
     let turned = turn(cx, &decls, uses, wanted);
     let uses = &*turned;
     let Uses {
@@ -241,7 +252,7 @@ pub(super) fn solve(
     for read in merged {
         check_merged(cx, read, &indices);
     }
-    (cx.errors.len() == before).then_some(indices)
+    Some(indices)
 }
 
 fn unknown(decl: &Decl, merged: bool, mixed: Option<&str>) -> Diag {

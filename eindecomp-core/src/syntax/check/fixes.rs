@@ -4,6 +4,7 @@ use std::fmt::Display;
 
 use super::body::BodyCx;
 use super::dtype::cast;
+use super::instance::base;
 use super::traps::counted;
 use super::tree::{ParamRole, Type};
 use super::walk::{self, free};
@@ -151,8 +152,7 @@ impl BodyCx<'_> {
         let (from, to) = (found.dtype, declared.dtype);
         // In a block of any dtype it may hold of one of them only.
         let instance = self.is_of_any_dtype();
-        let converts =
-            !instance && from != DType::Bool && from.is_float() == to.is_float() && from != to;
+        let converts = from != DType::Bool && from.is_float() == to.is_float() && from != to;
         let (pattern, value) = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
             StmtKind::Let {
                 pat,
@@ -169,13 +169,30 @@ impl BodyCx<'_> {
             value.kind,
             ast::ExprKind::Access { .. } | ast::ExprKind::Cast(..)
         );
-        if converts && computed && from.is_int() && from.widens_to(to) {
+        if !instance && converts && computed && from.is_int() && from.widens_to(to) {
             return widened(self, value, to);
         }
+        let to = match instance {
+            true => self.variable(pattern.names[0].as_str())?,
+            false => to.to_string(),
+        };
         converts.then(|| {
             let help = format!("write `let {pattern}: {to}`");
             Fix::after(pattern.span, format!(": {to}"), &help)
         })
+    }
+
+    /// The dtype variable that the result called `name` is declared with.
+    fn variable(&self, name: &str) -> Option<String> {
+        let generic = self.items.generic.get(base(self.block.name.as_str()))?;
+        let mut names = self.ast.result.as_ref()?.names.iter();
+        let at = names.position(|n| n.as_str() == name)?;
+        match &generic.ret.types.get(at)?.kind {
+            ast::TypeKind::Tensor { dtype, .. } => DType::from_name(dtype.as_str())
+                .is_none()
+                .then(|| dtype.to_string()),
+            _ => None,
+        }
     }
 
     /// A cast of the value of the statement that defines the name at `place` to the declared dtype, to

@@ -2,6 +2,7 @@
 
 use super::body::BodyCx;
 use super::extents::{Decl, Use};
+use super::fixes::quotients_in;
 use crate::ein::Dim;
 use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::Fix;
@@ -46,9 +47,18 @@ pub(super) fn grouped<'u>(
 ) -> Option<Grouped> {
     let odd: Vec<&Use> = odd.collect();
     let groups = &odd.first()?.extent;
-    let fits = |u: &&Use| {
-        u.extent == *groups && u.access.subs.len() > 2 && u.axis + 1 < u.access.subs.len()
-    };
+    // Where each element stands for as many, as in up-sampling, any axis may be of groups.
+    let mut parts = Vec::new();
+    quotients_in(groups, &mut parts);
+    let repeats = parts.is_empty()
+        && cx.facts.holds(&whole.rem(groups), CmpOp::Eq, &Dim::from(0))
+        && cx
+            .facts
+            .normal(&whole.floor_div(groups))
+            .as_const()
+            .is_some();
+    let inner = |u: &Use| u.access.subs.len() > 2 && u.axis + 1 < u.access.subs.len();
+    let fits = |u: &&Use| u.extent == *groups && (repeats || inner(u));
     if decl.reduced || groups.as_const() == Some(1) || !odd.iter().all(fits) {
         return None;
     }

@@ -16,6 +16,9 @@ use crate::syntax::diag::Fix;
 use crate::syntax::names::{are_distinct, is_like};
 use crate::syntax::token::Span;
 
+/// Accesses of more axes are not put in another order as a whole.
+const MAX_PERMUTED: usize = 6;
+
 /// Another index or, of a gather's axis, another extent for uses by number.
 type Changes = Vec<(usize, IndexId)>;
 
@@ -169,6 +172,7 @@ impl Reading<'_, '_> {
             let changed = |(at, index): &(usize, IndexId)| self.bare[*at].index != *index;
             all.into_iter().filter(changed).collect::<Changes>()
         }));
+        out.extend(self.permuted(&here));
         for index in fitting(wrong) {
             if !self.stands_in(index, access, &[wrong]) {
                 out.push(vec![(wrong, index)]);
@@ -186,6 +190,45 @@ impl Reading<'_, '_> {
             }
         }
         out
+    }
+
+    /// The indices of an access in another order, where each runs over its axis: of those that fit an axis, the
+    /// first as written.
+    fn permuted(&self, here: &[usize]) -> Option<Changes> {
+        let indices: Vec<IndexId> = here.iter().map(|&at| self.bare[at].index).collect();
+        let (mut left, mut order) = (indices.clone(), Vec::new());
+        let one = here.first().map(|&at| self.bare[at].access.subs.len())?;
+        if one != here.len()
+            || here.len() < 3
+            || here.len() > MAX_PERMUTED
+            || !are_distinct(&indices)
+        {
+            return None;
+        }
+        self.placed(here, &mut left, &mut order).then_some(())?;
+        let changes = here.iter().copied().zip(order);
+        let changed = |(at, index): &(usize, IndexId)| self.bare[*at].index != *index;
+        Some(changes.filter(changed).collect())
+    }
+
+    /// Gives each place one of the indices that are left.
+    fn placed(&self, here: &[usize], left: &mut Vec<IndexId>, order: &mut Vec<IndexId>) -> bool {
+        let Some(&at) = here.get(order.len()) else {
+            return true;
+        };
+        for nth in 0..left.len() {
+            if !self.fits(left[nth], at) {
+                continue;
+            }
+            let index = left.remove(nth);
+            order.push(index);
+            if self.placed(here, left, order) {
+                return true;
+            }
+            order.pop();
+            left.insert(nth, index);
+        }
+        false
     }
 
     /// Does an index run over the extent of a use in all that stands elsewhere?

@@ -8,9 +8,10 @@ use super::dims::too_long;
 use super::dtype::element_type;
 use super::expr::StmtCx;
 use super::extents::Decl;
+use super::ranges::Accesses;
 use super::recovered::Sketch;
 use super::together::without_mixed_up;
-use super::tree::{Index, IndexId, ParamRole, Statement, Stmt, TensorType, Type, VarId};
+use super::tree::{Expr, Index, IndexId, ParamRole, Statement, Stmt, TensorType, Type, VarId};
 use super::types::extent;
 use super::{extents, ranges, unbound};
 use crate::ein::{DType, Dim};
@@ -287,9 +288,17 @@ impl<'a> BodyCx<'a> {
         }
         let wanted = self.wanted(&pat.names[0], &left, &indices);
         let ranges: Vec<Span> = indices.iter().map(Decl::range).collect();
-        let indices = extents::solve(self, indices, &uses, &wanted);
+        let told = self.errors.len();
+        let indices = extents::found(self, indices, &uses, &wanted);
+        let right = self.errors.len() == told;
         without_mixed_up(&mut self.errors, before);
         let (indices, mut values) = (indices?, values?);
+        if !right {
+            if before == told {
+                self.ranges_beside(told, (&indices, &left), &mut values, &accesses);
+            }
+            return None;
+        }
         self.index_extents(&indices, &ranges)?;
         self.note_ranges(&pat.names[0], &indices, &uses, &wanted);
         for value in &mut values {
@@ -331,6 +340,36 @@ impl<'a> BodyCx<'a> {
                 Stmt::Tensors(made)
             }
         })
+    }
+
+    /// The ranges of reads beside those of which the errors since number `told` say which indices are meant.
+    fn ranges_beside(
+        &mut self,
+        told: usize,
+        (indices, left): (&[Index], &[Vec<IndexId>]),
+        values: &mut [Expr],
+        accesses: &Accesses,
+    ) {
+        let mut wrong: Vec<Span> = Vec::new();
+        for error in &self.errors[told..] {
+            let [fix] = &error.fixes[..] else { return };
+            for (edit, _) in &fix.edits {
+                let around = accesses.keys().find(|access| access.contains(*edit));
+                let Some(access) = around.filter(|_| error.help.is_none()) else {
+                    return;
+                };
+                wrong.push(*access);
+            }
+        }
+        let before = self.errors.len();
+        for value in values {
+            ranges::prove(self, indices, left, value, accesses, None);
+        }
+        let mut at = 0;
+        self.errors.retain(|error| {
+            at += 1;
+            at <= before || !wrong.iter().any(|access| access.contains(error.primary))
+        });
     }
 
     /// Unbound indices, by the errors since number `before`, that the declared result has an axis
