@@ -57,6 +57,8 @@ fn helps_of_programs_with_a_slip_remove_their_error() {
     let (mut tried, mut wrong, mut helps, mut mended) = (0, 0, 0, 0);
     let mut faults = Vec::new();
     for file in files("right") {
+        // Long programs give many.
+        let every = every * if stem(&file) == "users" { 24 } else { 1 };
         for case in read(&file) {
             for source in edited(&case.source).into_iter().step_by(every) {
                 tried += 1;

@@ -52,7 +52,16 @@ impl BodyCx<'_> {
         };
         let mut made = if local || other {
             let said = annotated.as_ref().map_or(&[][..], |(types, _)| types);
-            let made = self.seen_call(&name, path, args, said)?;
+            let Some(made) = self.seen_call(&name, path, args, said) else {
+                let blocks = &self.items;
+                let known = blocks.checked.block(&name).map(|block| block.results.len());
+                let generic = || Some(blocks.generic.get(&*name)?.ret.types.len());
+                let diag = known
+                    .or_else(generic)
+                    .and_then(|n| self.wrong_count(&name, pat, n));
+                self.errors.extend(diag);
+                return None;
+            };
             match &annotated {
                 Some((declared, at)) => {
                     let place = made.declared.map(|place| (place, "declared here"));
@@ -82,16 +91,10 @@ impl BodyCx<'_> {
             results,
             ..
         } = made;
-        if results.len() != pat.names.len() {
-            let text = format!(
-                "`{name}` has {}, but {} bound",
-                count(results.len(), "result", "results"),
-                count(pat.names.len(), "name is", "names are")
-            );
-            let diag = Diag::new(Code::Pattern, pat.span, text);
-            self.errors.push(match self.as_many(pat, results.len()) {
-                Some(fix) => diag.fix(fix),
-                None => diag.help(format!("it gives `{}`", super::tree::listed(&results))),
+        if let Some(diag) = self.wrong_count(&name, pat, results.len()) {
+            self.errors.push(match diag.fixes.is_empty() {
+                true => diag.help(format!("it gives `{}`", super::tree::listed(&results))),
+                false => diag,
             });
             return None;
         }
@@ -105,6 +108,17 @@ impl BodyCx<'_> {
             args,
             span,
         }))
+    }
+
+    /// The error about another number of names than a block has results.
+    fn wrong_count(&self, name: &str, pat: &Pattern, results: usize) -> Option<Diag> {
+        let text = format!(
+            "`{name}` has {}, but {} bound",
+            count(results, "result", "results"),
+            count(pat.names.len(), "name is", "names are")
+        );
+        let diag = Diag::new(Code::Pattern, pat.span, text);
+        (results != pat.names.len()).then(|| diag.fixes(self.as_many(pat, results)))
     }
 
     /// `x = f(x);`

@@ -55,6 +55,16 @@ impl BodyCx<'_> {
         (open && reads.len() > 1 && shared(index)).then(|| inserted(pattern, &indices, at, index))
     }
 
+    /// Do all factors have an index, of whose tensor others read elements without it?
+    pub(super) fn left_out_everywhere(&self, pattern: &Pattern, index: &str, value: &Expr) -> bool {
+        let mut reads = Vec::new();
+        accesses(value, &mut reads);
+        let stands = |subs: &&[Sub]| subs.iter().any(|sub| sub_name(sub) == Some(index));
+        let name = pattern.names[0].as_str();
+        let read = !self.reads_of(name).is_empty();
+        reads.len() > 1 && reads.iter().all(stands) && self.result_axes(name).is_none() && read
+    }
+
     /// The subscripts of all accesses of a tensor in the block.
     fn reads_of(&self, name: &str) -> Vec<Vec<String>> {
         let mut values = Vec::new();

@@ -83,7 +83,7 @@ impl Reading<'_, '_> {
         let uses = self.uses(index);
         let rest = uses.iter().filter(|at| !odd.contains(at));
         let order: Vec<usize> = odd.iter().rev().chain(rest.rev()).copied().collect();
-        let mut best: Option<((bool, usize, usize), Meant)> = None;
+        let mut best: Option<((bool, bool, usize, usize), Meant)> = None;
         for &wrong in &order {
             for changes in self.candidates(wrong) {
                 let Some(gain) = self.gain(&changes) else {
@@ -91,7 +91,10 @@ impl Reading<'_, '_> {
                 };
                 // What the author wrote stays, if it can.
                 let permutes = permutes(&self.bare, &changes);
-                let score = (permutes, gain, usize::MAX - changes.len());
+                if permutes && !self.whole(&changes) {
+                    continue;
+                }
+                let score = (permutes, gain > 0, usize::MAX - changes.len(), gain);
                 if best.as_ref().is_none_or(|(other, _)| *other < score) {
                     let meant = Meant {
                         wrong,
@@ -268,6 +271,16 @@ impl Reading<'_, '_> {
             .sum();
         let after: usize = changes.iter().map(|(at, index)| like(*at, *index)).sum();
         after.checked_sub(before)
+    }
+
+    /// Has every index of an access one extent with the changes of it made?
+    fn whole(&self, changes: &Changes) -> bool {
+        let Some((first, _)) = changes.first() else {
+            return true;
+        };
+        let access = &self.bare[*first].access;
+        let mut here = self.bare.iter().filter(|u| Arc::ptr_eq(&u.access, access));
+        here.all(|u| self.settled(u.index, changes))
     }
 
     /// Has an index one extent with the changes made?

@@ -158,7 +158,9 @@ impl Walk<'_, '_> {
         });
         let guarded = corrected.is_some();
         let padded = whole && !hopeless && !guarded && !self.stores && self.as_declared(&at);
-        let padded = padded && !grouped && !shifted && !access.padded;
+        // An `else` excuses no index that reads an axis by itself.
+        let bare = matches!(e.kind, ExprKind::Index(id) if *text == *self.indices[id.at()].name);
+        let padded = padded && !grouped && !shifted && !access.padded && !bare;
         let inside = at.as_ref().map(|at| inside(facts, text, at, extent));
         let mut pads = match padded {
             true => pad(self.cx, &access, &inside.unwrap_or_default()),

@@ -387,7 +387,18 @@ impl<'a> BodyCx<'a> {
                 Some(fix) => (Some(fix), true),
                 None => (self.batched(pat, name.as_str(), value), false),
             };
-            let Some(fix) = fix else { continue };
+            let Some(fix) = fix else {
+                let help = format!(
+                    "or put it on the left, and where `{}` is read",
+                    pat.names[0]
+                );
+                let everywhere = self.left_out_everywhere(pat, name.as_str(), value);
+                let error = &mut self.errors[at];
+                if everywhere && error.help.is_none() && !error.fixes.is_empty() {
+                    error.help = Some(help);
+                }
+                continue;
+            };
             let error = &mut self.errors[at];
             if only {
                 (error.fixes, error.help) = (Vec::new(), None);
