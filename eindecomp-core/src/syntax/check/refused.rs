@@ -78,13 +78,19 @@ impl BodyCx<'_> {
             true => diag.help(step),
             false => diag,
         });
+        // A state whose name is near is what is meant.
+        let state = |diag: &Diag| {
+            let meant = diag.fixes.iter().flat_map(|fix| &fix.edits);
+            let mut meant = meant.filter_map(|(_, text)| self.lookup(text));
+            meant.any(|var| self.vars[var.at()].role == Some(ParamRole::State))
+        };
         let diag = diag.map(|diag| match once {
-            Some((_, fix)) => Diag {
+            Some((_, fix)) if !state(&diag) => Diag {
                 fixes: vec![fix],
                 help: None,
                 ..diag
             },
-            None => diag,
+            _ => diag,
         });
         self.errors.extend(diag);
         let value = if told { fold.1 } else { value };

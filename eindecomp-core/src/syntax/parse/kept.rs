@@ -118,11 +118,13 @@ impl Parser {
     /// Takes `, keepdim=True` here; what it does is told by the error at `told`.
     pub(super) fn keeping(&mut self) -> bool {
         let word = matches!(self.peek(), Some(Tok::Ident(word)) if keeps(word));
-        if word && self.is_at(self.at + 1, "=") {
-            self.at = (self.at + 3).min(self.end);
-            return true;
-        }
-        false
+        let value = matches!(
+            self.peek_at(self.at + 2),
+            Some(Tok::Ident(_) | Tok::Literal(_))
+        );
+        let keeping = word && self.is_at(self.at + 1, "=") && value;
+        self.at += if keeping { 3 } else { 0 };
+        keeping
     }
 
     /// The arguments of what reduces axes of a whole tensor, and whether these are kept.

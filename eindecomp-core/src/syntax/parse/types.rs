@@ -566,45 +566,6 @@ impl Parser {
         }
     }
 
-    /// `(H, E)` behind its first member, which is reported and read as `H * E`.
-    fn merged_extent(&mut self, start: Span, first: Dim) -> Parse<Dim> {
-        let mut all = vec![first];
-        while self.eat(",") && !self.is_close(Delim::Paren) {
-            all.push(self.nested(Self::dim)?);
-        }
-        self.close(Delim::Paren)?;
-        let span = self.since(start);
-        let factors = all.into_iter().map(|dim| match dim.kind {
-            DimKind::Binary(..) | DimKind::Neg(_) => Dim {
-                span: dim.span,
-                kind: DimKind::Paren(Box::new(dim)),
-            },
-            _ => dim,
-        });
-        let product = factors.reduce(|a, b| Dim {
-            kind: DimKind::Binary(DimOp::Mul, Box::new(a), Box::new(b)),
-            span,
-        });
-        let Some(product) = product else {
-            return self.unexpected("an extent");
-        };
-        let text = "an axis has one extent: it is merged where it is read, `x[b, (h, e)]`";
-        let shown = product.to_string();
-        // In a product of more it keeps its parentheses.
-        let lone = |at: usize| {
-            matches!(
-                self.peek_at(at),
-                Some(Tok::Punct("," | ">" | ";") | Tok::Close(_))
-            )
-        };
-        let shown = match lone(self.at) {
-            true => shown,
-            false => format!("({shown})"),
-        };
-        self.slip(span, text, Fix::replace(span, shown, "write {}"));
-        Ok(product)
-    }
-
     fn dim_atom(&mut self) -> Parse<Dim> {
         let start = self.span();
         let kind = match self.peek() {
