@@ -194,6 +194,15 @@ fn range(e: &Expr, tile: &Region) -> Option<(i64, i64)> {
                         false => Some((0, n - 1)),
                     }
                 }
+                (ScalarFn::ABS, &[(lo, hi)]) => {
+                    let (below, above) = (lo.checked_abs()?, hi.checked_abs()?);
+                    let least = if lo <= 0 && hi >= 0 {
+                        0
+                    } else {
+                        below.min(above)
+                    };
+                    Some((least, below.max(above)))
+                }
                 (ScalarFn::MAX, &[a, b]) => Some((a.0.max(b.0), a.1.max(b.1))),
                 (ScalarFn::MIN, &[a, b]) => Some((a.0.min(b.0), a.1.min(b.1))),
                 (ScalarFn::CLAMP, &[a, b, c]) => {

@@ -166,7 +166,10 @@ const WRITTEN_OUT: &[(&[&str], &str)] = &[
         ],
         "a conversion is `x as f32`",
     ),
-    (&["where", "select"], "write `if … { … } else { … }`"),
+    (
+        &["where", "select", "masked_fill"],
+        "write `if … { … } else { … }`",
+    ),
     (
         &["var", "variance", "std"],
         "a variance is written out: `mean[i] sq(x[i] - m)`, with `let m[] = mean[i] x[i];` before",

@@ -590,42 +590,4 @@ impl BodyCx<'_> {
     fn is_unseen(&self, ty: &Type) -> bool {
         matches!(ty, Type::Struct(s) if self.items.checked.structure(&s.name).is_none())
     }
-
-    fn no_field(&self, ty: &Type, field: &Ident) -> Diag {
-        let Type::Struct(s) = ty else {
-            let text = format!("a value of type `{ty}` has no fields");
-            let diag = Diag::new(Code::UnknownField, field.span, text);
-            return match (field.as_str(), ty.tensor()) {
-                ("T" | "t" | "mT", Some(_)) => {
-                    diag.help("axes change places by their indices: `let y[n, m] = x[m, n];`")
-                }
-                ("shape" | "size" | "len" | "dim", Some(t)) if !t.axes.is_empty() => {
-                    let sizes = super::tree::listed(&t.axes);
-                    diag.help(format!("its sizes have names: {sizes}"))
-                }
-                _ if matches!(ty, Type::Array(..)) => diag.help(
-                    "a loop gives the elements of an array, one after the other: `for l in … { … }`",
-                ),
-                _ => diag,
-            };
-        };
-        let text = format!("struct `{}` has no field `{field}`", s.name);
-        let diag = Diag::new(Code::UnknownField, field.span, text);
-        let Some(structure) = self.items.checked.structure(&s.name) else {
-            return diag;
-        };
-        let fields = structure.fields.iter().map(|f| f.name.as_str());
-        // `weight` for `w`, where no other begins so.
-        let begins =
-            |name: &&str| field.as_str().starts_with(*name) || name.starts_with(field.as_str());
-        let mut short = fields.clone().filter(begins);
-        let short = short.next().filter(|_| short.next().is_none());
-        match nearest(field.as_str(), fields.clone()).or(short) {
-            Some(meant) => diag.fix(Fix::replace(field.span, meant, "did you mean {}?")),
-            None => diag.help(format!(
-                "its fields are `{}`",
-                fields.collect::<Vec<_>>().join("`, `")
-            )),
-        }
-    }
 }

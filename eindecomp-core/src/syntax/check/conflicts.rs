@@ -8,13 +8,15 @@ use super::body::BodyCx;
 use super::extents::{Access, Decl, Shifted, Use, Uses};
 use super::fixes::{quotients_in, range};
 use super::groups::grouped;
+use super::guards::Guards;
 use super::meant::{Meant, Reading};
 use super::orders::other_order;
 use super::parts::{off_by, part};
 use super::prove::Equality;
-use super::ranges::poly;
+use super::ranges::{index_facts, poly};
 use super::tree::IndexId;
 use crate::ein::Dim;
+use crate::ein::dim::Atom;
 use crate::syntax::ast::{self, CmpOp};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
@@ -303,6 +305,12 @@ fn other_help(
     if let Some(fix) = group.as_ref().filter(|group| group.exact) {
         return diag.fix(fix.fix.clone());
     }
+    if let Some(fix) = kept_inside(cx, reading, decl, (a, odd().collect())) {
+        return diag.fix(fix);
+    }
+    if let Some(help) = group_of(decl, wrong) {
+        return diag.help(help);
+    }
     let part = part(cx, decl, &uses, reading.wanted.get(&index));
     // What is written at the index is meant, unless the result is declared so too.
     let declared = || cx.axis_of(decl.span);
@@ -376,6 +384,59 @@ fn repeated(name: &str, whole: &Dim, part: &Dim) -> Option<String> {
         "read it at `{name} / {by}` where {by} neighbours share an element, at `{name} % ({part})` where it is \
          repeated, under `where {} == 0`",
         whole.rem(&by)
+    ))
+}
+
+/// Positions of part of an axis, `0 + e`, for an index over `extent` that conditions keep inside of the axes
+/// that it reads.
+fn kept_inside(
+    cx: &BodyCx<'_>,
+    reading: &Reading<'_, '_>,
+    decl: &Decl,
+    (extent, odd): (&Dim, Vec<&Use>),
+) -> Option<Fix> {
+    let names: Vec<Arc<str>> = reading.decls.iter().map(|d| d.name.clone()).collect();
+    let mut facts = cx.facts.clone();
+    index_facts(&mut facts, &decl.name, extent);
+    let at = Dim::sym(decl.name.clone());
+    let kept =
+        |u: &&Use| u.weak && Guards::of(cx, u.access.span, &names).keep(&facts, &at, &u.extent);
+    if !odd.iter().all(kept) {
+        return None;
+    }
+    let text = format!("0 + {}", decl.name);
+    let shown = odd.iter().map(|u| {
+        let mut subs = u.access.subs.clone();
+        subs[u.axis].clone_from(&text);
+        format!("`{}[{}]`", u.access.place, subs.join(", "))
+    });
+    let shown: Vec<String> = shown.collect();
+    Some(Fix {
+        help: format!("did you mean {}?", shown.join(" and ")),
+        edits: odd.iter().map(|u| (u.span, text.clone())).collect(),
+    })
+}
+
+/// How one of several groups of an axis is read, by an index over one of `C / G` where the axis is `C`.
+fn group_of(decl: &Decl, wrong: &Place) -> Option<String> {
+    let (own, _) = decl.extent.as_ref()?;
+    let access = wrong.access.as_ref()?;
+    let groups = own
+        .terms()
+        .next()
+        .and_then(|(monomial, _)| match monomial {
+            [Atom::Div(whole, groups)] if **whole == wrong.extent => {
+                groups.as_const().is_none().then_some(groups)
+            }
+            _ => None,
+        })?;
+    let name = &decl.name;
+    let at = access.subs.iter().position(|sub| *sub == **name)?;
+    let mut subs = access.subs.clone();
+    subs[at] = format!("g * ({own}) + {name}");
+    let shown = format!("{}[{}]", access.place, subs.join(", "));
+    Some(format!(
+        "`{name}` runs over one of {groups} groups: `{shown}` reads group `g`"
     ))
 }
 

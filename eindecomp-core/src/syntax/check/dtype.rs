@@ -201,8 +201,8 @@ pub(super) fn unify(
         if float { DType::F32 } else { DType::I64 }
     });
     // A fraction beside an index means that the index is a float too.
-    let fraction = exprs.iter().position(|e| flex(e) == Some(Flex::Float));
-    if let (Some(at), Some((first, _))) = (fraction, known)
+    let float = exprs.iter().position(|e| flex(e) == Some(Flex::Float));
+    if let (Some(at), Some((first, _))) = (float, known)
         && dtype.is_int()
         && counts(&exprs[first])
     {
@@ -213,7 +213,13 @@ pub(super) fn unify(
         let diag = Diag::new(Code::NoCommonDtype, texts[first].span, text);
         errors.push(match texts[first].kind {
             ast::ExprKind::Name(_) => diag.fix(cast(texts[first], DType::F32)),
-            _ => diag.help("indices and dims are integers: cast each one, `i as f32 / N as f32`"),
+            _ => {
+                let text = fraction(texts[first], DType::F32);
+                let text = text.as_deref().unwrap_or("i as f32 / N as f32");
+                diag.help(format!(
+                    "indices and dims are integers: cast each one, `{text}`"
+                ))
+            }
         });
         return None;
     }

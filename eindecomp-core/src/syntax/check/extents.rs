@@ -83,6 +83,8 @@ pub(super) struct Uses {
     pub(super) mixed: Vec<(IndexId, Arc<str>)>,
     /// Where a store goes, as if that were read.
     pub(super) target: Option<Arc<Access>>,
+    /// Errors about indices that nothing uses, where nothing else is wrong.
+    pub(super) idle: Vec<Diag>,
     /// Indices with a use that could not be read: nothing is said of their extents.
     pub(super) poisoned: BTreeSet<IndexId>,
 }
@@ -129,6 +131,7 @@ pub(super) fn found(
     uses: &Uses,
     wanted: &BTreeMap<IndexId, Dim>,
 ) -> Option<Vec<Index>> {
+    let before = cx.errors.len();
     let turned = turn(cx, &decls, uses, wanted);
     let uses = &*turned;
     let Uses {
@@ -251,6 +254,9 @@ pub(super) fn found(
     let indices = indices?;
     for read in merged {
         check_merged(cx, read, &indices);
+    }
+    if cx.errors.len() == before {
+        cx.errors.extend(uses.idle.iter().cloned());
     }
     Some(indices)
 }

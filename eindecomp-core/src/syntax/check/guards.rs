@@ -7,7 +7,7 @@ use super::body::BodyCx;
 use super::dims::is_const;
 use super::prove::{Facts, as_nonneg};
 use super::ranges::is_small;
-use super::walk::path_to;
+use super::walk::{mentions, path_to};
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
 use crate::syntax::ast::{BinaryOp, CmpOp, Expr, ExprKind, Lit, Sub};
@@ -98,6 +98,26 @@ impl<'e> Guards<'e> {
             guards.names.insert(index.to_string(), dim);
         }
         guards
+    }
+
+    /// Do the conditions keep a position inside of an axis?
+    pub(super) fn keep(&self, plain: &Facts, at: &Dim, extent: &Dim) -> bool {
+        let mut facts = plain.clone();
+        let bounds = self
+            .conditions
+            .iter()
+            .flat_map(|c| self.bounds(c.test, c.holds));
+        bounds.for_each(|bound| facts.assume_nonneg(&bound));
+        facts.inside(at, extent)
+    }
+
+    /// Does a condition mention an index in this position?
+    pub(super) fn are_about(&self, at: &Dim) -> bool {
+        let symbols = at.symbols();
+        let names = self.indices.iter().filter(|name| symbols.contains(*name));
+        let names: Vec<&str> = names.map(|name| &**name).collect();
+        let mut tests = self.conditions.iter().map(|c| c.test);
+        tests.any(|test| mentions(test, &names))
     }
 
     /// An integer expression over dims and indices as a polynomial.

@@ -7,6 +7,7 @@ use super::arguments::{axes, same_kind};
 use super::body::BodyCx;
 use super::fixes::index_names;
 use super::instance;
+use super::orders::reordered_argument;
 use super::tree::{Block, TensorType, Type};
 use crate::ein::Dim;
 use crate::syntax::ast::{self, ExprKind, Stmt, StmtKind};
@@ -49,7 +50,8 @@ impl<'a> BodyCx<'a> {
             .swapped_arguments(trial, &types)
             .or_else(|| self.other_argument(trial, &types))
             .or_else(|| self.of_another_call(trial, &types, stmt))
-            .or_else(|| self.turned_argument(trial, &types));
+            .or_else(|| self.turned_argument(trial, &types))
+            .or_else(|| reordered_argument(self, args, &types, &|types| self.agree(trial, types)));
         let Some(fix) = fix else { return false };
         self.errors.truncate(before + 1);
         if let Some(error) = self.errors.get_mut(before) {
@@ -433,7 +435,7 @@ fn bare_dims(
 }
 
 /// Every order of so many arguments; of many, those that exchange two.
-fn orders(count: usize) -> Vec<Vec<usize>> {
+pub(super) fn orders(count: usize) -> Vec<Vec<usize>> {
     const ALL: usize = 5;
     let own: Vec<usize> = (0..count).collect();
     let pairs = (0..count).flat_map(|a| (a + 1..count).map(move |b| (a, b)));

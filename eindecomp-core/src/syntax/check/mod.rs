@@ -20,7 +20,7 @@
 //!   `groups`: heads in groups; `transposed`: merged axes in another's place; `swapped`: results in another's place;
 //!   `left`: indices missing on the left; `parts`: axes of several lengths; `lower`: indices in upper case;
 //!   `ranges`: accesses in bounds; `prove`: the facts for both;
-//! * `conditions`: guards as facts; `outside`: accesses not proved; `lengths`: indices that are too long; `guards`: how conditions around them
+//! * `conditions`: guards as facts; `bounds`: of positions; `outside`: accesses not proved; `lengths`: indices that are too long; `guards`: how conditions around them
 //!   are corrected; `together`: several errors as one;
 //! * `slips`, `shifts`: of positions; `fixes`: changes that errors propose; `padding`: values outside; `unbound`: which index is meant;
 //! * `walk`: looking through expressions; `tree`: what comes out.
@@ -29,6 +29,7 @@ mod access;
 mod aggs;
 mod arguments;
 mod body;
+mod bounds;
 mod calls;
 mod conditions;
 mod conflicts;
@@ -39,6 +40,7 @@ mod dims;
 mod dtype;
 mod expr;
 mod extents;
+mod fields;
 mod fixes;
 mod functions;
 mod given;

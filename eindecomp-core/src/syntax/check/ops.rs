@@ -70,8 +70,14 @@ impl StmtCx<'_, '_> {
                     let text = format!("{} == {zero}", texts[at]);
                     diag.fix(Fix::replace(span, text, "compare it: {}"))
                 }
-                (_, Some(at)) if function.row().int.is_none() => {
-                    diag.fix(cast(texts[at], DType::F32))
+                (_, Some(_)) if function.row().int.is_none() => {
+                    let ints = texts.iter().zip(&dtypes).filter(|(_, d)| d.is_int());
+                    let casts = ints.map(|(text, _)| as_float(text));
+                    let joined = casts.reduce(|all, one| Fix {
+                        help: format!("{} and {}", all.help, one.help),
+                        edits: [all.edits, one.edits].concat(),
+                    });
+                    diag.fixes(joined)
                 }
                 _ => diag,
             });
@@ -359,6 +365,14 @@ impl StmtCx<'_, '_> {
             }
             _ => {}
         }
+    }
+}
+
+/// An integer as a float.
+fn as_float(e: &ast::Expr) -> Fix {
+    match e.kind {
+        ast::ExprKind::Lit(ast::Lit::Int(n)) => Fix::replace(e.span, format!("{n}.0"), "{}"),
+        _ => cast(e, DType::F32),
     }
 }
 

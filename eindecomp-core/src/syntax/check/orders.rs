@@ -1,6 +1,9 @@
 //! Structs whose dims a parameter gives in another order.
 
 use super::body::BodyCx;
+use super::misplaced::orders;
+use super::tree::{StructType, Type};
+use super::walk;
 use crate::ein::Dim;
 use crate::syntax::ast;
 use crate::syntax::diag::Fix;
@@ -36,12 +39,73 @@ pub(super) fn other_order(cx: &BodyCx<'_>, place: &str, extent: &Dim, wanted: &D
     if !cx.facts.equal(&meant, wanted) {
         return None;
     }
-    let (first, last) = (args.first()?.span, args.last()?.span);
-    let declared = declared.join(", ");
-    let help = format!("the dims of `{path}` are in another order: `{root}: {path}<{declared}>`");
-    Some(Fix::replace(
-        Span::new(first.start, last.end),
-        declared,
-        &help,
-    ))
+    in_order(&path.to_string(), root, args, &declared)
+}
+
+/// The same where arguments of these types do not fit the block that is called: of the parameter that one of
+/// them is, or an element of, in the only order with which they do.
+pub(super) fn reordered_argument(
+    cx: &BodyCx<'_>,
+    args: &[ast::Expr],
+    types: &[Type],
+    fit: &dyn Fn(&[Type]) -> bool,
+) -> Option<Fix> {
+    types.iter().enumerate().find_map(|(at, ty)| {
+        let Type::Struct(given) = ty else { return None };
+        let (root, path, written) = declared(cx, walk::name(&args[at])?)?;
+        if written.len() != given.args.len() {
+            return None;
+        }
+        let same = |order: &Vec<usize>| order.iter().enumerate().all(|(at, from)| at == *from);
+        let orders = orders(written.len()).into_iter();
+        let mut fitting = orders.filter(|order| !same(order)).filter(|order| {
+            let mut types = types.to_vec();
+            let args = order.iter().map(|from| given.args[*from].clone());
+            types[at] = Type::Struct(StructType {
+                name: given.name.clone(),
+                args: args.collect(),
+            });
+            fit(&types)
+        });
+        let (Some(order), None) = (fitting.next(), fitting.next()) else {
+            return None;
+        };
+        let meant: Vec<String> = order
+            .iter()
+            .map(|from| written[*from].to_string())
+            .collect();
+        let meant: Vec<&str> = meant.iter().map(String::as_str).collect();
+        in_order(&path.to_string(), root, written, &meant)
+    })
+}
+
+/// The parameter that a variable is, or an element of, and the struct that it is declared with.
+fn declared<'a>(cx: &BodyCx<'a>, name: &str) -> Option<(&'a str, &'a ast::Path, &'a [ast::Dim])> {
+    let mut var = cx.lookup(name)?;
+    while let Some(array) = cx.vars[var.at()].element_of {
+        var = array;
+    }
+    let place = cx.vars[var.at()].span;
+    let param = cx
+        .ast
+        .params
+        .iter()
+        .find(|param| param.name.span == place)?;
+    let mut ty = &param.ty;
+    while let ast::TypeKind::Array(element, _) = &ty.kind {
+        ty = element;
+    }
+    match &ty.kind {
+        ast::TypeKind::Struct { path, args } => Some((param.name.as_str(), path, args)),
+        _ => None,
+    }
+}
+
+/// Dims as `meant` in place of those that are written.
+fn in_order(path: &str, root: &str, written: &[ast::Dim], meant: &[&str]) -> Option<Fix> {
+    let (first, last) = (written.first()?.span, written.last()?.span);
+    let meant = meant.join(", ");
+    let help = format!("the dims of `{path}` are in another order: `{root}: {path}<{meant}>`");
+    let place = Span::new(first.start, last.end);
+    Some(Fix::replace(place, meant, &help))
 }

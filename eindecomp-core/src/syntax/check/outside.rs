@@ -139,13 +139,26 @@ impl Walk<'_, '_> {
             guards.compared(plain, &outside)
         });
         let mendable = declared && whole && !is_known && !grouped && compared.is_none();
-        let moved = reach.filter(|_| mendable);
-        let moved = moved.and_then(|reach| self.shifted(&reach, facts));
-        let moved = moved.map(|at| {
+        // Under a condition an offset is meant, unless nothing is inside.
+        let meant = |reach: &Range<'_>| {
+            let offset = self.free_part(reach.at).as_const() != Some(0);
+            offset && !away && guards.are_about(reach.at)
+        };
+        let moved = reach.filter(|reach| mendable && !meant(reach));
+        let read_at = |at: Dim| {
             let mut subs = access.subs.clone();
             subs[axis] = at.to_string();
             let help = format!("did you mean `{tensor}[{}]`?", subs.join(", "));
             Fix::replace(e.span, subs[axis].clone(), &help)
+        };
+        let moved = moved.and_then(|reach| {
+            let shifted = self.shifted(&reach, facts).map(read_at);
+            // From the start of the axis on, if that is as long.
+            let started = || {
+                let clause = self.fills(&reach).filter(|_| away && whole)?;
+                Some(read_at(facts.normal(&(reach.at - reach.low))).then(clause))
+            };
+            shifted.or_else(started)
         });
         let shifted = moved.is_some();
         let unmended = declared && whole && !shifted && compared.is_none();
@@ -171,7 +184,7 @@ impl Walk<'_, '_> {
         let starts_inside = low.is_some_and(|low| facts.nonneg(&low)) && in_part.is_none();
         let clauses = clauses.filter(|_| !guarded && !shifted);
         let last = moved.or_else(|| self.last(e, &at, extent, facts));
-        let starts_inside = starts_inside && whole && !guarded && !shifted && !grouped;
+        let starts_inside = starts_inside && whole && !guarded && !shifted && !grouped && !away;
         let length = match (&at, &high) {
             (Some(at), Some(high)) if starts_inside => self.length(at, extent, high),
             _ => Length::Padded,
@@ -209,7 +222,7 @@ impl Walk<'_, '_> {
             )),
             Some(help) => diag.help(help),
             None if !whole => diag.help("read it under an `if` that keeps the member in range"),
-            None => match interior {
+            None => match interior.or_else(|| self.no_position(e).map(str::to_owned)) {
                 Some(help) => diag.help(help),
                 None => match at.as_ref().and_then(|at| self.undeclared(at)) {
                     Some((id, wanted)) if fixes.is_empty() => diag.help(format!(

@@ -3,8 +3,8 @@
 use super::prove::Facts;
 use super::ranges::{Walk, poly};
 use super::tree::{Expr, ExprKind};
-use super::walk::path_to;
-use crate::ein::{DType, Dim, ScalarFn};
+use super::walk::{self, path_to};
+use crate::ein::{Agg, DType, Dim, ScalarFn};
 use crate::syntax::ast::{self, BinaryOp, CmpOp, Lit, UnaryOp};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;
@@ -40,7 +40,7 @@ pub(super) fn rounds(e: &Expr) -> bool {
 enum Lost {
     /// It is 0 whatever its indices and dims are.
     Zero,
-    /// It is of a number, or 0 or -1.
+    /// It is of a number or a sum, or one of two values.
     Fraction,
 }
 
@@ -114,8 +114,20 @@ impl Walk<'_, '_> {
             }
         }
         let number = n.is_some_and(|n| n.as_const().is_some());
-        number.then_some(Lost::Fraction)
+        // Of the steps of an index, a mean, and a byte divided by what is larger than most.
+        let mean = is_sum(whole) && d.as_ref().is_some_and(|d| d.as_const().is_none());
+        let steps = d.as_ref().is_some_and(|d| {
+            let mut used = whole.indices().into_iter();
+            d.as_const().is_none() && used.any(|(_, id)| self.indices[id.at()].extent == *d)
+        });
+        let byte =
+            whole.dtype == DType::U8 && d.and_then(|d| d.as_const()).is_some_and(|d| d > 127);
+        (number || steps || mean || byte).then_some(Lost::Fraction)
     }
+}
+
+fn is_sum(e: &Expr) -> bool {
+    matches!(&e.kind, ExprKind::Reduce(reduce) if reduce.agg == Agg::SUM)
 }
 
 /// An integer expression with its quotients at `places` as quotients of floats.
@@ -154,8 +166,8 @@ fn number(e: &ast::Expr, dtype: DType) -> String {
     }
 }
 
-/// A quotient as one of floats, where its text says that it is meant so: of a number, or of an index by
-/// a dim.
+/// A quotient as one of floats, where its text says that it is meant so: of a number, or of what varies
+/// by a dim.
 pub(super) fn fraction(e: &ast::Expr, dtype: DType) -> Option<String> {
     let mut inner = e;
     while let ast::ExprKind::Paren(held) = &inner.kind {
@@ -164,13 +176,18 @@ pub(super) fn fraction(e: &ast::Expr, dtype: DType) -> Option<String> {
     let ast::ExprKind::Binary(BinaryOp::Div, whole, by) = &inner.kind else {
         return None;
     };
-    let name = |e: &ast::Expr| super::walk::name(e).and_then(|name| name.chars().next());
+    let sized = walk::name(by).is_some_and(|name| name.starts_with(char::is_uppercase));
     let number = match &whole.kind {
         ast::ExprKind::Lit(Lit::Int(_)) => true,
         ast::ExprKind::Unary(UnaryOp::Neg, n) => matches!(n.kind, ast::ExprKind::Lit(_)),
-        _ => {
-            name(whole).is_some_and(char::is_lowercase) && name(by).is_some_and(char::is_uppercase)
-        }
+        _ => sized && varies(whole),
     };
     (number && dtype.is_float()).then(|| floated(e, &[inner.span], dtype))
+}
+
+/// Is there an index or a reduction in it?
+fn varies(e: &ast::Expr) -> bool {
+    let here = matches!(e.kind, ast::ExprKind::Reduce(_))
+        || walk::name(e).is_some_and(|name| name.starts_with(char::is_lowercase));
+    here || e.children().into_iter().any(varies)
 }

@@ -412,44 +412,6 @@ impl Walk<'_, '_> {
         let extents = known.into_iter();
         Some(extents.map(|e| e.unwrap_or_else(|| rest.clone())).collect())
     }
-
-    pub(super) fn inside(&self, e: &Expr, extent: &Dim, facts: &Facts) -> bool {
-        self.at_least_0(e, facts) && self.below(e, extent, facts)
-    }
-
-    fn at_least_0(&self, e: &Expr, facts: &Facts) -> bool {
-        let each = |args: &[Expr]| {
-            args.iter()
-                .map(|a| self.at_least_0(a, facts))
-                .collect::<Vec<_>>()
-        };
-        match &e.kind {
-            ExprKind::Call(ScalarFn::MAX, args) => each(args).contains(&true),
-            ExprKind::Call(ScalarFn::MIN, args) => !each(args).contains(&false),
-            ExprKind::Call(ScalarFn::CLAMP, args) => {
-                let ok = each(args);
-                (ok[0] || ok[1]) && ok[2]
-            }
-            _ => poly(e, &self.names).is_some_and(|p| facts.nonneg(&p)),
-        }
-    }
-
-    fn below(&self, e: &Expr, extent: &Dim, facts: &Facts) -> bool {
-        let each = |args: &[Expr]| {
-            args.iter()
-                .map(|a| self.below(a, extent, facts))
-                .collect::<Vec<_>>()
-        };
-        match &e.kind {
-            ExprKind::Call(ScalarFn::MAX, args) => !each(args).contains(&false),
-            ExprKind::Call(ScalarFn::MIN, args) => each(args).contains(&true),
-            ExprKind::Call(ScalarFn::CLAMP, args) => {
-                let ok = each(args);
-                ok[2] || (ok[0] && ok[1])
-            }
-            _ => poly(e, &self.names).is_some_and(|p| facts.holds(&p, CmpOp::Lt, extent)),
-        }
-    }
 }
 
 /// The operands of a chain of `&&` or of `||`, in order.

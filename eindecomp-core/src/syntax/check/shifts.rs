@@ -5,6 +5,7 @@ use super::prove::Facts;
 use super::ranges::Walk;
 use crate::ein::Dim;
 use crate::syntax::ast::CmpOp;
+use crate::syntax::diag::Fix;
 
 /// A position and its axis.
 pub(super) struct Range<'r> {
@@ -58,8 +59,14 @@ impl Walk<'_, '_> {
             .map(|meant| facts.normal(&meant))
     }
 
+    /// The clause by which the positions are no more than the axis has.
+    pub(super) fn fills(&self, range: &Range<'_>) -> Option<Fix> {
+        let length = &(range.high - range.low) + &Dim::from(1);
+        self.cx.add_clause(range.extent, CmpOp::Ge, &length)
+    }
+
     /// The terms without an index.
-    fn free_part(&self, at: &Dim) -> Dim {
+    pub(super) fn free_part(&self, at: &Dim) -> Dim {
         let zero = Dim::from(0);
         let gone = at.try_substitute(&|s| {
             let index = self.names.iter().any(|name| **name == *s);

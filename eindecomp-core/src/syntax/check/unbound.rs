@@ -204,14 +204,16 @@ fn selects(reduce: &Reduce) -> bool {
     Agg::from_name(&reduce.agg.to_string()).is_some_and(|agg| agg.row().selects)
 }
 
-/// The one index of a reduction, if its body does not use it.
+/// An index of a reduction that nothing in it uses.
 fn unused(reduce: &Reduce) -> Option<&IndexDecl> {
-    match (&reduce.indices[..], &reduce.body) {
-        ([decl], ReduceBody::Product(body)) => {
-            (decl.extent.is_none() && !mentions(body, &[decl.name.as_str()])).then_some(decl)
-        }
-        _ => None,
-    }
+    let ReduceBody::Product(body) = &reduce.body else {
+        return None;
+    };
+    let used = |decl: &IndexDecl| {
+        let name = [decl.name.as_str()];
+        mentions(body, &name) || reduce.filter.iter().any(|filter| mentions(filter, &name))
+    };
+    reduce.indices.iter().find(|decl| !used(decl))
 }
 
 /// What a reduction does with an index in its body that nothing binds.
@@ -278,8 +280,18 @@ fn within(reduce: &Reduce, name: &Ident) -> Within {
 /// The index in place of one that the reduction does not use, or beside those that it does.
 fn reduced_too(reduce: &Reduce, name: &Ident) -> Option<Fix> {
     if let Some(decl) = unused(reduce) {
-        let help = format!("did you mean `{}[{name}]`?", reduce.agg);
-        return Some(Fix::replace(decl.name.span, name.as_str(), &help));
+        let range = decl.extent.as_ref().map_or(decl.name.span, |dim| dim.span);
+        let put = |other: &IndexDecl| match other.name.span == decl.name.span {
+            true => name.to_string(),
+            false => other.to_string(),
+        };
+        let shown: Vec<String> = reduce.indices.iter().map(put).collect();
+        let help = format!("did you mean `{}[{}]`?", reduce.agg, shown.join(", "));
+        return Some(Fix::replace(
+            decl.name.span.join(range),
+            name.as_str(),
+            &help,
+        ));
     }
     let last = reduce.indices.last()?;
     let place = last.extent.as_ref().map_or(last.name.span, |dim| dim.span);

@@ -19,14 +19,14 @@ struct Position<'e> {
 
 impl StmtCx<'_, '_> {
     /// Reports a reduction of tensors over an index that nothing in it uses, or that its condition alone
-    /// does. What reads no tensor counts: `sum[k in K] 1.0`.
+    /// does. What reads no element of one counts: `sum[k in K] 1.0`.
     pub(super) fn unused(
         &mut self,
         (reduce, whole): (&ast::Reduce, Span),
         bodies: &[&ast::Expr],
         values: &[&Expr],
     ) -> Option<()> {
-        let reads = |e: &&Expr| matches!(e.kind, ExprKind::Read(_));
+        let reads = |e: &&Expr| matches!(&e.kind, ExprKind::Read(read) if !read.subs.is_empty());
         if !values.iter().any(|e| e.nodes().iter().any(reads)) {
             return Some(());
         }
@@ -54,7 +54,12 @@ impl StmtCx<'_, '_> {
         let diag = Diag::new(Code::FactorInReduction, name.span, text);
         let found = self.along(reduce, decl, bodies);
         let first = found.first().map(|position| position.name);
-        let same = found.iter().all(|position| Some(position.name) == first);
+        // Of two of them in one access it is not known which.
+        let twice = found.iter().enumerate().any(|(at, one)| {
+            let mut before = found[..at].iter();
+            before.any(|other| other.access.span == one.access.span)
+        });
+        let same = !twice && found.iter().all(|position| Some(position.name) == first);
         let meant = first.filter(|_| same).map(|other| {
             let shown = shown(&found, name.as_str());
             let edits = found.iter().map(|p| (p.span, name.to_string()));
@@ -75,7 +80,12 @@ impl StmtCx<'_, '_> {
             Some(Err(help)) => diag.help(help),
             None => match times.flatten() {
                 Some(fix) => diag.fix(fix),
-                None => diag.help(not_used(name.as_str())),
+                None if constant => diag.help(not_used(name.as_str())),
+                // What else is wrong may say where it is meant.
+                None => {
+                    self.uses.idle.push(diag.help(not_used(name.as_str())));
+                    return Some(());
+                }
             },
         });
         None

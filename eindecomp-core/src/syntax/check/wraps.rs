@@ -4,7 +4,7 @@ use super::body::BodyCx;
 use super::expr::StmtCx;
 use super::tree::{Expr, ExprKind};
 use crate::ein::{Agg, DType, ScalarFn};
-use crate::syntax::ast::{self, Reduce, ReduceBody};
+use crate::syntax::ast::{self, Lit, Reduce, ReduceBody};
 use crate::syntax::diag::{Code, Diag, Fix};
 
 /// The operations that leave the range of their operands.
@@ -120,6 +120,10 @@ fn widen(cx: &BodyCx<'_>, e: &mut ast::Expr, wanted: DType, held: bool) -> bool 
         Kind::Cast(..) => {
             cast(e, wanted, false, held);
             true
+        }
+        Kind::Lit(Lit::Int(n)) if wanted.is_float() => {
+            e.kind = Kind::Lit(Lit::Float(*n as f64));
+            false
         }
         Kind::Reduce(reduce) => match (&reduce.acc, &mut reduce.body) {
             (None, ReduceBody::Product(body)) => widen(cx, body, wanted, false),

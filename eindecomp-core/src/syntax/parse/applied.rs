@@ -153,7 +153,12 @@ impl Parser {
             return diag;
         };
         let name = &last.name;
-        let help = format!("a condition stands behind `where`: `{name} where {name} …`");
+        let mut end = self.at;
+        while !matches!(self.peek_at(end), None | Some(Tok::Close(_))) {
+            end = self.buffer.after_tree(end);
+        }
+        let condition = self.written(self.at, end);
+        let help = format!("a condition stands behind `where`: `{name} where {name} {condition}`");
         let fix = match before.last() {
             Some(comma) if before.iter().any(|decl| decl.name.name == name.name) => {
                 let place = Span::new(comma.name.span.end, name.span.start);

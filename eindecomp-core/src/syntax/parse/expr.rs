@@ -3,8 +3,8 @@
 use super::{Parse, Parser};
 use crate::ein::{self, ScalarFn};
 use crate::syntax::ast::{
-    BinaryOp, CmpOp, Expr, ExprKind, Ident, IndexDecl, Lit, Outside, Path, Place, Reduce,
-    ReduceBody, Sub, UnaryOp,
+    BinaryOp, CmpOp, Expr, ExprKind, Ident, IndexDecl, Lit, Path, Place, Reduce, ReduceBody, Sub,
+    UnaryOp,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names;
@@ -196,7 +196,10 @@ impl Parser {
                 {
                     self.negation()
                 }
-                _ => self.named(),
+                _ => match self.named_number(start) {
+                    Some(kind) => Ok(kind),
+                    None => self.named(),
+                },
             },
             _ => self.unexpected("an expression"),
         }
@@ -536,43 +539,6 @@ impl Parser {
             place,
             subs,
             default,
-        })
-    }
-
-    fn outside(&mut self) -> Parse<Outside> {
-        let start = self.span();
-        let negative = self.eat("-");
-        let word = match self.peek() {
-            Some(Tok::Ident(word)) => match &**word {
-                "inf" => Some(Lit::Inf),
-                "nan" => Some(Lit::Nan),
-                "true" if !negative => Some(Lit::Bool(true)),
-                "false" if !negative => Some(Lit::Bool(false)),
-                _ => None,
-            },
-            _ => None,
-        };
-        if word.is_none() && self.is_name_at(self.at) && self.is_at(self.at + 1, "::") {
-            let diag = self.unexpected_diag("a literal after `else`");
-            let path = self.path("a literal after `else`")?;
-            let number = names::rust_number(&path);
-            let fix = number.map(|number| Fix::replace(path.span, number, "write {}"));
-            return Err(Box::new(diag.fixes(fix)));
-        }
-        if word.is_none() && self.is_name_at(self.at) {
-            let diag = self.unexpected_diag("a literal after `else`");
-            let help = "a value that is computed stands in a branch: `if … { x[…] } else { … }`";
-            return Err(Box::new(diag.help(help)));
-        }
-        self.at += usize::from(word.is_some());
-        let lit = match word {
-            Some(lit) => lit,
-            None => self.number("a literal after `else`")?,
-        };
-        Ok(Outside {
-            negative,
-            lit,
-            span: self.since(start),
         })
     }
 

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use super::axes::{axis, over_axis};
 use super::compound::not_on;
-use super::whole::axis;
 use super::{Parse, Parser};
 use crate::ein::Agg;
 use crate::syntax::ast::{Expr, ExprKind, Ident, LeftIndex, Place, Sub};
@@ -185,6 +185,17 @@ impl Parser {
             Some(ExprKind::Name(place)) => self.tensor(place),
             _ => None,
         };
+        // What else the statement reads has all of the axes.
+        let element = tensor.as_ref().and_then(|(root, shape)| {
+            let left = self.left.as_ref().and_then(|left| left.indices.as_deref());
+            let given = Some(left.unwrap_or(shape));
+            over_axis(
+                Agg::from_name(name.as_str())?,
+                (root, shape),
+                args.get(1),
+                given,
+            )
+        });
         let fix = tensor.and_then(|(root, shape)| {
             let fix = self.method_fix((&root, &shape), name.as_str(), &args[1..], whole);
             if keeps {
@@ -204,7 +215,10 @@ impl Parser {
             });
         Ok(Box::new(match fix.or(elements) {
             Some(fix) => diag.fix(fix),
-            None => diag.help(format!("write `{name}[i] x[i]`")),
+            None => diag.help(match element {
+                Some((text, _)) => format!("an element of it is `{text}`"),
+                None => format!("write `{name}[i] x[i]`"),
+            }),
         }))
     }
 }

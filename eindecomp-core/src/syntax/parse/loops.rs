@@ -5,6 +5,14 @@ use crate::syntax::ast::{Dim, DimKind, ForRange, Ident, Stmt, StmtKind};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::{Delim, Span, Tok};
 
+/// What is wrong with `range(n)`.
+const RANGE: &str = "a range is `low..high`";
+
+pub(super) fn zero(span: Span) -> Dim {
+    let kind = DimKind::Int(0);
+    Dim { kind, span }
+}
+
 impl Parser {
     /// `for l in ls { … }`
     pub(super) fn for_stmt(&mut self) -> Parse<StmtKind> {
@@ -105,30 +113,32 @@ impl Parser {
         if !ranged && !number {
             return Ok(None);
         }
-        let mut bounds = if ranged {
-            self.at += 2;
-            self.list1(Delim::Paren, "an extent", Self::dim)?
-        } else {
-            vec![self.dim()?]
+        let (low, high) = match ranged {
+            true => self.foreign_bounds()?,
+            false => (zero(start), self.dim()?),
         };
         let span = self.since(start);
-        let diag = Diag::new(Code::Syntax, span, "a range is `low..high`");
-        let zero = Dim {
-            kind: DimKind::Int(0),
-            span: start,
-        };
-        let (low, high) = match (bounds.pop(), bounds.pop(), bounds.is_empty()) {
-            (Some(high), None, true) => (zero, high),
-            (Some(high), Some(low), true) => (low, high),
-            _ => {
-                return Err(Box::new(
-                    diag.help("a step is part of what is read: `2 * i`"),
-                ));
-            }
-        };
+        let diag = Diag::new(Code::Syntax, span, RANGE);
         self.diags
             .push(diag.fix(Fix::replace(span, format!("{low}..{high}"), "write {}")));
         Ok(Some((low, high)))
+    }
+
+    /// The bounds of `range(n)` and `range(m, n)`, which stands here.
+    pub(super) fn foreign_bounds(&mut self) -> Parse<(Dim, Dim)> {
+        let start = self.span();
+        self.at += 2;
+        let mut bounds = self.list1(Delim::Paren, "an extent", Self::dim)?;
+        match (bounds.pop(), bounds.pop(), bounds.is_empty()) {
+            (Some(high), None, true) => Ok((zero(start), high)),
+            (Some(high), Some(low), true) => Ok((low, high)),
+            _ => {
+                let diag = Diag::new(Code::Syntax, self.since(start), RANGE);
+                Err(Box::new(
+                    diag.help("a step is part of what is read: `2 * i`"),
+                ))
+            }
+        }
     }
 
     /// The token trees from here to `end`.

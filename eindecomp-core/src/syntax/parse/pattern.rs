@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::loops::zero;
 use super::{Parse, Parser};
 use crate::syntax::ast::{Dim, DimKind, DimOp, Ident, IndexDecl, LeftIndex, Pattern};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -182,6 +183,17 @@ impl Parser {
         } else if !self.eat_word("in") {
             return Ok(IndexDecl { name, extent: None });
         }
+        if self.is_word("range") && self.peek_at(self.at + 1) == Some(&Tok::Open(Delim::Paren)) {
+            let start = self.span();
+            let (low, high) = self.foreign_bounds()?;
+            let span = self.since(start);
+            return self.ranged(&name, (low, high), (span, false), reduced);
+        }
+        let open = self.is("..") && (self.is_at(self.at + 1, "=") || self.is_name_at(self.at + 1));
+        if reduced && open {
+            let low = zero(self.span());
+            return self.range(&name, low, reduced);
+        }
         let extent = self.dim()?;
         if self.is("..") {
             return self.range(&name, extent, reduced);
@@ -194,11 +206,21 @@ impl Parser {
 
     /// The end of `i in low..high`, whose `low` was read; an index starts at 0.
     pub(super) fn range(&mut self, name: &Ident, low: Dim, reduced: bool) -> Parse<IndexDecl> {
-        let text = "an index runs from 0 to below its extent";
         self.at += 1;
         let closed = self.eat("=");
         let high = self.dim()?;
         let span = low.span.join(high.span);
+        self.ranged(name, (low, high), (span, closed), reduced)
+    }
+
+    fn ranged(
+        &mut self,
+        name: &Ident,
+        (low, high): (Dim, Dim),
+        (span, closed): (Span, bool),
+        reduced: bool,
+    ) -> Parse<IndexDecl> {
+        let text = "an index runs from 0 to below its extent";
         // Up to an index or a number of a run: the check says what is meant.
         if reduced && low.to_string() == "0" && high.names().iter().any(|name| is_small(name)) {
             let kind = match closed {
@@ -215,7 +237,19 @@ impl Parser {
         };
         if low.to_string() != "0" {
             let diag = Diag::new(Code::Syntax, span, text);
-            let help = format!("write `{name} in {extent} - {low}`, and read `x[{name} + {low}]`");
+            let moving = [&low, &high]
+                .iter()
+                .any(|dim| dim.names().iter().any(|n| is_small(n)));
+            let below = if closed { "<=" } else { "<" };
+            let help = match reduced && moving {
+                true => format!(
+                    "an index runs over a whole axis; a condition takes a part of it: \
+                     `{name} where {name} >= {low} && {name} {below} {high}`"
+                ),
+                false => {
+                    format!("write `{name} in {extent} - {low}`, and read `x[{name} + {low}]`")
+                }
+            };
             return Err(Box::new(diag.help(help)));
         }
         let help = format!("write `{name} in {extent}`");

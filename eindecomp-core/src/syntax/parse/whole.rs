@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use super::axes::over_axis;
 use super::compound::not_on;
 use super::slips::function;
 use super::{Parse, Parser};
 use crate::ein::Agg;
 use crate::syntax::ast::{
-    AttrKind, Expr, ExprKind, Ident, LeftIndex, Lit, Param, Path, Pattern, Place, Sub, TypeKind,
-    UnaryOp,
+    AttrKind, Expr, ExprKind, Ident, LeftIndex, Param, Path, Pattern, Place, Sub, TypeKind,
 };
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names;
@@ -420,7 +420,6 @@ impl Parser {
         span: Span,
     ) -> Option<Fix> {
         let left = self.left.as_ref()?;
-        let taken = left.indices.clone().unwrap_or_default();
         let alone = self.ends() && self.is_whole(span);
         if !names::are_distinct(shape) {
             return None;
@@ -429,27 +428,10 @@ impl Parser {
         let (text, out) = if let Some(agg) = Agg::from_name(method) {
             let axis = match args {
                 [] => None,
-                [e] => Some(axis(e, shape.len())?),
+                [e] => Some(e),
                 _ => return None,
             };
-            let reduced = |at: usize| axis.is_none_or(|axis| axis == at);
-            // A name on the left is not free.
-            let fresh = |(at, name): (usize, &String)| match reduced(at) && taken.contains(name) {
-                true => format!("{name}2"),
-                false => name.clone(),
-            };
-            let names: Vec<String> = shape.iter().enumerate().map(fresh).collect();
-            let of = |wanted: bool| -> Vec<String> {
-                let names = names.iter().enumerate();
-                let names = names.filter(|(at, _)| reduced(*at) == wanted);
-                names.map(|(_, name)| name.clone()).collect()
-            };
-            let over = of(true);
-            if over.is_empty() || agg.row().selects && over.len() > 1 {
-                return None;
-            }
-            let text = format!("{agg}[{}] {root}[{}]", over.join(", "), names.join(", "));
-            (text, of(false))
+            over_axis(agg, (root, shape), axis, left.indices.as_deref())?
         } else if matches!(method, "t" | "transpose") && args.is_empty() && shape.len() == 2 {
             let out = shape.iter().rev().cloned().collect();
             (format!("{root}[{}]", shape.join(", ")), out)
@@ -497,6 +479,7 @@ impl Parser {
         let Ok(args) = self.list(Delim::Paren, Self::expr) else {
             return Ok(Box::new(diag.help(help)));
         };
+        let whole = start.join(self.buffer.span(close));
         let name =
             |e: &Expr| matches!(&e.kind, ExprKind::Name(place) if place.as_ident().is_some());
         let follows = matches!(self.peek(), Some(Tok::Ident(_) | Tok::Open(Delim::Paren)));
@@ -507,6 +490,17 @@ impl Parser {
             };
             let help = format!("write `{agg}[{}] {body}`", shown.join(", "));
             let fix = Fix::replace(open, "[", &help).and(self.buffer.span(close), "]");
+            return Ok(Box::new(diag.fix(fix)));
+        }
+        if let [
+            Expr {
+                kind: ExprKind::Name(place),
+                ..
+            },
+        ] = &args[..]
+            && let Some((root, shape)) = self.tensor(place)
+            && let Some(fix) = self.method_fix((&root, &shape), agg.as_str(), &[], whole)
+        {
             return Ok(Box::new(diag.fix(fix)));
         }
         let left = self.left.as_ref().and_then(|left| left.indices.clone());
@@ -531,25 +525,12 @@ impl Parser {
             ExprKind::Access { .. } | ExprKind::Call { .. } => arg.to_string(),
             _ => format!("({arg})"),
         };
-        let whole = start.join(self.buffer.span(close));
         let alone = self.ends() && self.is_whole(whole);
         let text = match alone {
             true => format!("{agg}[{over}] {body}"),
             false => format!("({agg}[{over}] {body})"),
         };
         Ok(Box::new(diag.fix(Fix::replace(whole, text, "write {}"))))
-    }
-}
-
-/// An axis by its number, counted from the end if that is negative.
-pub(super) fn axis(e: &Expr, rank: usize) -> Option<usize> {
-    match &e.kind {
-        ExprKind::Lit(Lit::Int(n)) => usize::try_from(*n).ok().filter(|n| *n < rank),
-        ExprKind::Unary(UnaryOp::Neg, inner) => match inner.kind {
-            ExprKind::Lit(Lit::Int(n)) => rank.checked_sub(usize::try_from(n).ok()?),
-            _ => None,
-        },
-        _ => None,
     }
 }
 

@@ -273,8 +273,8 @@ impl Maker<'_> {
             ..a.clone()
         };
         match self.rng.below(9) {
-            0 => call("abs", &a, a.bound),
-            1 => call("relu", &a, a.bound),
+            0 if !unsigned(a.dtype) => call("abs", &a, a.bound),
+            1 if !unsigned(a.dtype) => call("relu", &a, a.bound),
             2 if a.error == 0.0 => call("sq", &a, a.bound * a.bound),
             3 if a.error == 0.0 => call("sign", &a, 1.0),
             4 if !unsigned(dtype) => {

@@ -3,6 +3,7 @@
 use eindecomp_core::ein::DType;
 
 use super::Maker;
+use super::reduce::is_same;
 use super::value::{REDUCTION, ROUGHEST, Val, rounding};
 
 /// Exact in every order.
@@ -41,6 +42,11 @@ pub fn reduction(maker: &mut Maker<'_>, dtype: DType, deep: usize) -> Val {
     let value = (!own).then(|| maker.small(dtype, deep - 1, 20.0));
     maker.guarded -= usize::from(filter.is_some());
     let index = maker.indices.remove(depth);
+    let value_text = value.as_ref().map_or("", |value| &value.text);
+    if is_same(&format!("{}, {value_text}", first.text), &[&index.name]) {
+        maker.restore(before);
+        return maker.expr(dtype, 0);
+    }
     let mut range = index.name;
     if !index.settled || maker.rng.chance(5) {
         range += &format!(" in {}", maker.extents[extent].text);

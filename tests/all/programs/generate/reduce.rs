@@ -14,6 +14,10 @@ impl Maker<'_> {
         let depth = self.indices.len();
         let index = self.index(extent);
         let body = self.condition(deep - 1);
+        if is_same(&body.text, &[&index]) {
+            self.indices.truncate(depth);
+            return body;
+        }
         let settled = self.indices[depth].settled;
         self.indices.truncate(depth);
         let agg = self.rng.one_of(&["any", "all"]);
@@ -53,6 +57,7 @@ impl Maker<'_> {
         }
         let t = self.fitting(&tensors);
         // Over axes of the tensor, so that its elements are what is reduced.
+        let before = self.saved();
         let depth = self.indices.len();
         let mut over = Vec::new();
         let mut axes = t.axes.clone();
@@ -87,7 +92,17 @@ impl Maker<'_> {
         let mut val = self.body(agg, &t, depth, points, deep);
         self.guarded -= usize::from(filter.is_some());
         self.exact = exact_before;
-        let reduced: Vec<_> = self.indices.drain(depth..).collect();
+        let mut reduced: Vec<_> = self.indices.drain(depth..).collect();
+        let names: Vec<&str> = reduced.iter().map(|i| &*i.name).collect();
+        if is_same(&val.text, &names) {
+            self.restore(before);
+            return self.leaf(dtype);
+        }
+        // What nothing uses is not reduced over.
+        if reads(&val.text) {
+            let filter = filter.as_ref().map_or("", |filter| &filter.text);
+            reduced.retain(|i| uses(&val.text, &i.name) || uses(filter, &i.name));
+        }
         let ranges: Vec<String> = reduced
             .iter()
             .map(|i| match i.settled && !self.rng.chance(5) {
@@ -195,4 +210,18 @@ impl Maker<'_> {
         }
         val
     }
+}
+
+/// Does a text read a tensor, and by none of these indices? Such a body is not reduced.
+pub(super) fn is_same(text: &str, indices: &[&str]) -> bool {
+    reads(text) && !indices.iter().any(|index| uses(text, index))
+}
+
+fn reads(text: &str) -> bool {
+    text.contains('[')
+}
+
+fn uses(text: &str, index: &str) -> bool {
+    let mut words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words.any(|word| word == index)
 }

@@ -90,6 +90,18 @@ impl Multiples {
         self.all.iter().map(|multiple| &multiple.by)
     }
 
+    /// What is known of quotients that are themselves multiples, `2 * k` for `d / M`, by the bounds of each.
+    pub fn of_quotients(&self, bounds: impl Fn(&Dim) -> Vec<Dim>) -> Vec<Dim> {
+        let quotient = |m: &&Multiple| matches!(&m.shown, Some((Atom::Div(..), _)));
+        let of = |m: &Multiple| {
+            let atom = m.shown.as_ref().map(|(atom, _)| Dim::from(atom));
+            let bounds = atom.map(|atom| bounds(&atom)).unwrap_or_default();
+            let put = |bound: &Dim| m.put(bound);
+            bounds.iter().filter_map(put).collect::<Vec<_>>()
+        };
+        self.all.iter().filter(quotient).flat_map(of).collect()
+    }
+
     fn pairs(&self) -> impl Iterator<Item = (Dim, Dim)> {
         self.all.iter().map(|m| (m.whole.clone(), m.by.clone()))
     }
@@ -151,20 +163,39 @@ impl Multiples {
             .iter()
             .map(of_form)
             .chain(self.all.iter().map(of_multiple));
-        match slack.max() {
-            Some(slack) if slack > 0 => return goal + &Dim::from(slack),
-            _ => {}
-        }
-        let is_multiple = |by: &&Dim| {
-            let term = |(m, c): (&[Atom], i64)| {
+        let slack = slack.max().unwrap_or(0);
+        let quotients = goal.terms().flat_map(|(m, _)| m);
+        let quotients: Vec<&Dim> = quotients
+            .filter_map(|atom| match atom {
+                Atom::Div(_, by) => Some(&**by),
+                _ => None,
+            })
+            .collect();
+        // The largest multiple of `by` that a form is one of but for its constant, which it then exceeds if that is
+        // not below 0.
+        let own = constant(goal);
+        let of_form = |by: &Dim, form: &Dim| {
+            let mut common = 0;
+            for (m, c) in (form - &own).terms() {
                 let term = &Dim::monomial(m) * &Dim::from(c);
-                term.rem(by).as_const() == Some(0)
-            };
-            by.as_const().is_none() && forms.iter().any(|form| form.terms().all(term))
+                (term.rem(by).as_const() == Some(0)).then_some(())?;
+                let quotient = term.floor_div(by);
+                common = quotient.terms().map(|(_, c)| c.abs()).fold(common, gcd);
+            }
+            Some(by * &Dim::from(common))
         };
-        match self.all.iter().map(|m| &m.by).find(is_multiple) {
-            Some(by) => &(goal + by) - &Dim::from(1),
-            None => goal.clone(),
+        let divisors = self.all.iter().map(|m| &m.by).chain(quotients);
+        let by = divisors
+            .filter(|by| by.as_const().is_none())
+            .find_map(|by| forms.iter().find_map(|form| of_form(by, form)));
+        // A product of sizes is at least as large as its factor.
+        let most = own.as_const().unwrap_or(0) + slack;
+        let more = |by: &Dim| by.terms().all(|(_, c)| c > most);
+        let larger = |by: &Dim| most <= 0 || more(by) || self.in_parts(by).iter().any(more);
+        let upward = own.as_const().is_some_and(|own| own >= 0);
+        match by.filter(|by| upward && larger(by)) {
+            Some(by) => &(&(goal - &own) + &by) - &Dim::from(1),
+            None => goal + &Dim::from(slack),
         }
     }
 

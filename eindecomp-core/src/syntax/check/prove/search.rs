@@ -56,30 +56,54 @@ impl Search<'_> {
     }
 
     fn combine(&mut self, goal: &Dim, depth: usize) -> bool {
-        // Each negative term needs a fact, so it is enough to try the facts for one of them: that
-        // of highest degree, since the constant may vanish on the way.
+        // Each negative term needs a fact, so it is enough to try the facts for one of them that has some: that
+        // of highest degree, since the constant may vanish on the way, and a remainder first, without which what is
+        // left may be a multiple; a quotient last, which is multiplied out.
         let negative = goal
             .terms()
-            .filter(|(m, c)| *c < 0 || !self.monomial_nonneg(m, depth))
-            .map(|(m, c)| (m.to_vec(), c))
-            .max_by_key(|(m, _)| m.len());
-        let Some((monomial, coefficient)) = negative else {
+            .filter(|(m, c)| *c < 0 || !self.monomial_nonneg(m, depth));
+        let mut negative: Vec<(Vec<Atom>, i64)> = negative.map(|(m, c)| (m.to_vec(), c)).collect();
+        if negative.is_empty() {
             return true;
-        };
+        }
         if depth == 0 {
             return false;
         }
+        let key = |m: &[Atom]| {
+            let remainder = |atom: &Atom| matches!(atom, Atom::Rem(..));
+            let size = |atom: &Atom| matches!(atom, Atom::Sym(_));
+            (m.iter().any(remainder), m.len(), m.iter().all(size))
+        };
+        let first = negative.iter().map(|(m, _)| key(m)).max();
+        negative.retain(|(m, _)| Some(key(m)) == first);
         let of_remainders = self.of_remainders.get_or_init(|| of_remainders(self.facts));
         let facts = self.facts.nonneg.iter().chain(of_remainders).cloned();
         let facts: Vec<Dim> = facts.chain(atom_facts(goal)).collect();
+        let mut steps = negative
+            .iter()
+            .rev()
+            .map(|term| self.without_term(goal, term, &facts));
+        let next = steps.find(|steps| !steps.is_empty());
+        next.into_iter()
+            .flatten()
+            .any(|(_, left)| self.prove(&left, depth - 1))
+    }
+
+    /// Goals of which each suffices, in which facts cancel a term.
+    fn without_term(
+        &self,
+        goal: &Dim,
+        (monomial, coefficient): &(Vec<Atom>, i64),
+        facts: &[Dim],
+    ) -> Vec<Ranked> {
         let degree = degree(goal);
         let mut next = Vec::new();
-        for fact in &facts {
+        for fact in facts {
             for (theirs, by) in fact.terms() {
-                if (by < 0) != (coefficient < 0) {
+                if (by < 0) != (*coefficient < 0) {
                     continue;
                 }
-                let Some(rest) = without(&monomial, theirs) else {
+                let Some(rest) = without(monomial, theirs) else {
                     continue;
                 };
                 if !rest.iter().all(|a| matches!(a, Atom::Sym(_))) {
@@ -91,22 +115,36 @@ impl Search<'_> {
                 let cancelled = &(fact * &Dim::monomial(&rest)) * &Dim::from(lambda);
                 let left = &(&(goal * &Dim::from(k)) - &cancelled) + &Dim::from(k - 1);
                 let left = self.facts.multiples.cancel(&left);
+                // A fact as it is may say of a size or an index what product it is.
+                let degree = if rest.is_empty() {
+                    degree.max(2)
+                } else {
+                    degree
+                };
                 if self::degree(&left) <= degree {
-                    next.push(rank(left));
+                    // That a size is at least 1 grows the goal, so it is tried last.
+                    next.push(rank(theirs.is_empty() && !rest.is_empty(), left));
                 }
             }
         }
-        for atom in &monomial {
+        for atom in monomial {
             let left = match atom {
                 Atom::Div(a, b) => self.without_quotient(goal, atom, (a, b)),
                 Atom::Sym(_) | Atom::Rem(..) => None,
             };
-            next.extend(left.map(|left| rank(self.facts.multiples.cancel(&left))));
+            next.extend(left.map(|left| rank(false, self.facts.multiples.cancel(&left))));
         }
         next.sort();
         next.dedup();
-        next.into_iter()
-            .any(|(_, _, left)| self.prove(&left, depth - 1))
+        // What is larger whatever the sizes are is easier.
+        let easier = |(_, a): &Ranked, (_, b): &Ranked| a != b && is_sum(&(a - b));
+        let hard: Vec<bool> = next
+            .iter()
+            .map(|b| next.iter().any(|a| easier(a, b)))
+            .collect();
+        let mut hard = hard.into_iter();
+        next.retain(|_| !hard.next().unwrap_or(false));
+        next
     }
 
     /// The goal times `b` with the quotient `a / b` at the end of its range that is worse; integers
@@ -141,17 +179,23 @@ impl Search<'_> {
     }
 }
 
-/// Bounds of the remainders in the facts, each once.
+/// Bounds of the remainders in the facts, of the quotients that these are of, and of the quotients that are
+/// multiples, each once.
 fn of_remainders(facts: &Facts) -> Vec<Dim> {
     let atoms = facts
         .nonneg
         .iter()
         .flat_map(Dim::terms)
         .flat_map(|(m, _)| m);
-    let remainders = atoms.filter(|atom| matches!(atom, Atom::Rem(..)));
+    let remainders = atoms.filter_map(|atom| match atom {
+        Atom::Rem(of, _) => Some((atom, of)),
+        _ => None,
+    });
     let mut all: Vec<Dim> = remainders
-        .flat_map(|atom| atom_facts(&Dim::from(atom)))
+        .flat_map(|(atom, of)| [atom_facts(&Dim::from(atom)), atom_facts(of)])
+        .flatten()
         .collect();
+    all.extend(facts.multiples.of_quotients(atom_facts));
     all.sort();
     all.dedup();
     all
@@ -187,9 +231,11 @@ fn atom_facts(d: &Dim) -> Vec<Dim> {
 }
 
 /// A goal with how hard it looks.
-fn rank(goal: Dim) -> (usize, usize, Dim) {
+type Ranked = ((bool, usize, usize), Dim);
+
+fn rank(grown: bool, goal: Dim) -> Ranked {
     let negative = goal.terms().filter(|t| t.1 < 0).count();
-    (negative, goal.terms().count(), goal)
+    ((grown, negative, goal.terms().count()), goal)
 }
 
 /// Atoms in the longest monomial.
