@@ -7,6 +7,7 @@
 #   strings  random einsum strings against written-out sums, on reference and runtime
 #   parse    edited dumps and programs: read or refused
 #   search   exact against exhaustive search, on random problems and random graphs
+#   workloads  each workload's plan against every named strategy on up to 64 devices, with a table; optimised
 #   loader   edited plan cache entries, under wrong and right hashes; optimised
 #   cache    every bit of a plan cache entry flipped
 #   programs random well-typed programs x devices x placements x memory modes x runs against the reference
@@ -46,12 +47,16 @@ campaign() {
     [ "$passed" = passed ]
 }
 
-[ $# -gt 0 ] || { sed -n '2,17s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,19s/^# \?//p' "${BASH_SOURCE[0]}"; exit 2; }
 for name in "$@"; do
     case $name in
         loader)
             campaign loader 1000000 --package eindecomp-core --lib --features testing \
                 --config profile.dev.package.eindecomp-core.opt-level=3 no_file_breaks_the_loader
+            ;;
+        workloads)
+            WORKLOADS=all campaign workloads 1 --package eindecomp-core --lib --features testing \
+                --config profile.dev.package.eindecomp-core.opt-level=3 no_named_strategy_moves_less
             ;;
         runtime) campaign runtime 20000 --test all runtime:: ;;
         strings) campaign strings 5000 --test all einsum_strings:: ;;

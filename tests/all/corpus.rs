@@ -1,5 +1,5 @@
 //! Every kind of graph that people decompose, on the numbers of devices that run here: the bytes that its plan
-//! moves are those that are measured, between every two devices.
+//! moves are those that are measured, between every two devices. With `--nocapture` a table of both.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use eindecomp_runtime::{Executor, MemoryMode, Tensor, Workers};
 fn planned_bytes_are_measured_bytes() {
     let workers = Arc::new(Workers::new(2).expect("workers"));
     let mut moving = 0;
+    println!("workload | p | weights | planned | measured");
     for (name, graph) in corpus() {
         let graph = Arc::new(graph);
         let inputs = small_inputs(&graph, 1);
@@ -28,8 +29,8 @@ fn planned_bytes_are_measured_bytes() {
         let all = inputs.iter().map(|(n, t)| (n.to_string(), to_runtime(t)));
         let (data, weights): (BTreeMap<String, Tensor>, BTreeMap<_, _>) =
             all.partition(|(n, _)| data(n));
-        for devices in [2, 3, 4, 8] {
-            for residency in [Residency::AsNeeded, Residency::Sharded] {
+        for devices in [2, 3, 4, 8, 16] {
+            for residency in [Residency::AsNeeded, Residency::Sharded, Residency::Auto] {
                 let options = PlanOptions {
                     residency,
                     ..PlanOptions::default()
@@ -44,10 +45,11 @@ fn planned_bytes_are_measured_bytes() {
                 let measured = trace.traffic.received.iter();
                 let measured: Vec<_> = measured.map(|(&(a, b), m)| (a, b, m.total())).collect();
                 let planned = moved_bytes(&graph, devices, &plan.nodes).expect("a plan");
-                let what = format!("{name} on {devices}, {residency:?}");
+                let what = format!("{name} | {devices} | {residency:?}");
                 assert_eq!(measured, planned.iter().collect::<Vec<_>>(), "{what}");
                 let all: u64 = measured.iter().map(|m| m.2).sum();
                 assert_eq!(u128::from(all), plan.moved_bytes, "{what}");
+                println!("{what} | {} | {all}", plan.moved_bytes);
                 moving += usize::from(all > 0);
             }
         }

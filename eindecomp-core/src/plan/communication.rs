@@ -1,7 +1,6 @@
 //! Planning by partition vectors: one vector per vertex, at least total cost under a model that
 //! looks at vectors alone ([`CostModel`]).
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
@@ -14,8 +13,9 @@ use super::search::{
     Budget, PairTable, Problem, Progress, Solution, Unwatched, VarId, exhaustive, linearized, solve,
 };
 use super::{Certificate, Constraints};
-use crate::ein::{DType, EinSum, EinSumSpec, Expr};
+use crate::ein::{DType, EinSum, Expr, Operand};
 use crate::graph::{BoundGraph, NodeId, Pin};
+use crate::quick::Table;
 
 /// Most assignments that [`Algorithm::Exhaustive`] tries.
 const EXHAUSTIVE: u128 = 1 << 32;
@@ -118,9 +118,8 @@ struct Kind {
     rows: Vec<u32>,
 }
 
-/// What decides the costs of a vertex: the EinSum with its operands' shapes and types instead of
-/// who they are, extents and pins.
-type KindKey = (EinSumSpec, Vec<(Vec<usize>, DType)>, Vec<usize>, Vec<Pin>);
+/// What decides the costs of a vertex: how it is computed ([`BoundGraph::kinds`]), its operands' shapes and types, and pins.
+type KindKey<'a> = (u32, Vec<(&'a [usize], DType)>, &'a [Pin]);
 
 impl Space {
     fn build(
@@ -134,9 +133,9 @@ impl Space {
             variables: Vec::new(),
             kinds: Vec::new(),
         };
-        let mut kinds: HashMap<KindKey, usize> = HashMap::new();
+        let mut kinds: Table<KindKey, usize> = Table::default();
         // consumer, operand, producer
-        let mut tables: HashMap<(usize, usize, usize), PairTable> = HashMap::new();
+        let mut tables: Table<(usize, usize, usize), PairTable> = Table::default();
         for (node, vertex) in graph.ids() {
             let Some(e) = vertex.einsum() else {
                 space.variables.push(None);
@@ -206,19 +205,12 @@ impl Kind {
     }
 }
 
-fn key(graph: &BoundGraph, node: NodeId, e: &EinSum, pins: &[Pin]) -> KindKey {
-    let mut spec: EinSumSpec = (**e).clone();
-    let mut read = Vec::with_capacity(spec.operands.len());
-    for operand in &mut spec.operands {
-        let tensor = graph.node(operand.node);
-        read.push((graph.shape(operand.node).to_vec(), tensor.dtype));
-        operand.node = NodeId(0);
-    }
+fn key<'a>(graph: &'a BoundGraph, node: NodeId, e: &EinSum, pins: &'a [Pin]) -> KindKey<'a> {
+    let read = |o: &Operand| (graph.shape(o.node), graph.node(o.node).dtype);
     (
-        spec,
-        read,
-        graph.label_extents(node).to_vec(),
-        pins.to_vec(),
+        graph.kinds()[node.at()],
+        e.operands.iter().map(read).collect(),
+        pins,
     )
 }
 
@@ -242,7 +234,7 @@ fn projection(e: &EinSum, operand: usize, d: &[u32]) -> Vec<u32> {
 
 /// Distinct items in order of appearance, and the number of each given one.
 fn classes<T: Clone + std::hash::Hash + Eq>(items: impl Iterator<Item = T>) -> (Vec<u32>, Vec<T>) {
-    let (mut all, mut ids) = (Vec::new(), HashMap::new());
+    let (mut all, mut ids) = (Vec::new(), Table::default());
     let of = |item: T| {
         *ids.entry(item).or_insert_with_key(|item| {
             all.push(item.clone());

@@ -2,14 +2,20 @@
 //!
 //! The plan without the limit comes first. If its arenas do not fit, placements are searched under limits on
 //! what joins use at each position; what lowering needs beyond that tightens the limits, round by
-//! round. A plan is taken only when its own arenas fit.
+//! round. Named strategies that may move less are tried too. A plan is taken only when its own arenas fit.
+//!
+//! What the search proves at the capacity itself holds for every plan that fits. That more memory never makes a plan worse
+//! is not promised: between bound and plan, searches under other limits find other plans.
 
 use std::collections::HashMap;
 
 use super::layout::{Layout, Numbered};
 use super::place::{Evaluator, Search};
-use super::planner::{PlanError, PlanOptions, evaluated};
+use super::planner::{
+    PlanError, PlanOptions, as_communication, best, cheaper, evaluated, weighted,
+};
 use super::search::Watch;
+use super::timed::as_timed;
 use super::{Cluster, Objective, Plan};
 use crate::ein::DType;
 use crate::graph::{BoundGraph, Node, NodeId, Role};
@@ -18,8 +24,11 @@ use crate::task::exchange::{Join, overlaps};
 use crate::task::lower::lower;
 use crate::task::memory::{Peak, peak};
 
-/// How often limits are tightened.
+/// Most searches under limits that are tightened, and after the first plan that fits; and the parts of the capacity in which
+/// limits are told apart.
 const ROUNDS: usize = 8;
+const BETWEEN: usize = 2;
+const STEPS: u64 = 32;
 
 /// No plan was found that fits.
 pub(super) struct Misfit {
@@ -50,7 +59,8 @@ impl From<Misfit> for PlanError {
     }
 }
 
-/// `plan`, if it fits; else the plan of its residency that moves least of those found that do.
+/// `plan`, if it fits; else the plan of its residency that moves least of those found that do, among these the named
+/// strategies.
 ///
 /// # Errors
 /// Those of the planner.
@@ -61,7 +71,7 @@ pub(super) fn fit(
     plan: Plan,
     watch: &Watch,
 ) -> Result<Result<Plan, Misfit>, PlanError> {
-    let Some(mut least_peak) = excess(graph, cluster, &plan)? else {
+    let Some(peak) = excess(graph, cluster, &plan)? else {
         return Ok(Ok(plan));
     };
     let options = PlanOptions {
@@ -71,42 +81,150 @@ pub(super) fn fit(
     let (devices, capacity) = (cluster.devices(), cluster.capacity());
     let mut search = Search::new(graph, plan.hierarchy, (&options).into(), watch)?;
     let least = search.least_bytes(graph).div_ceil(devices.into());
-    let misfit = |peak| Misfit {
+    let mut fitting = Fitting {
+        graph,
+        cluster,
+        best: None,
         peak,
-        capacity,
-        least,
     };
-    // the plans of other models are not searched under limits
-    if options.objective != Objective::Placed || least > capacity {
-        return Ok(Err(misfit(least_peak)));
+    if options.objective != Objective::Placed && least <= capacity {
+        return otherwise(graph, cluster, &options, plan, watch);
     }
-    let mut limit = capacity;
-    for _ in 0..ROUNDS {
-        if !watch.goes_on() {
-            break;
-        }
-        let Some(found) = search.within(graph, limit.saturating_mul(devices.into())) else {
-            break;
-        };
-        let mut limited = evaluated(
+    if least <= capacity {
+        let evaluator = &mut Evaluator::default();
+        let proved = fitting.limited(&mut search, &options, watch, evaluator)?;
+        let until = fitting.moved();
+        for named in cheaper(
             graph,
             plan.hierarchy,
             &options,
-            found,
-            &mut Evaluator::default(),
-        )?;
-        // under tightened limits the search bounds nothing; without them it bounded every plan
-        limited.certificate.bound = plan.certificate.bound.min(limited.certificate.cost);
-        limited.certificate.wider = None;
-        let Some(over) = excess(graph, cluster, &limited)? else {
-            return Ok(Ok(limited));
-        };
-        limit = limit.saturating_sub((over.bytes - capacity).max(capacity / 32));
-        if over.bytes < least_peak.bytes {
-            least_peak = over;
+            &mut search,
+            evaluator,
+            watch,
+            until,
+        )? {
+            fitting.keep(named)?;
+        }
+        // without limits the search bounded every plan
+        let bound = proved.max(plan.certificate.bound);
+        let wider = plan.certificate.wider.map(|w| proved.max(w.bound));
+        if let Some(best) = &mut fitting.best {
+            let all = &mut best.certificate;
+            all.bound = bound.min(all.cost);
+            all.space += WITHIN;
+            for (wider, bound) in all.wider.iter_mut().zip(wider) {
+                wider.bound = bound.min(all.cost);
+                wider.space += WITHIN;
+            }
         }
     }
-    Ok(Err(misfit(least_peak)))
+    let misfit = Misfit {
+        peak: fitting.peak,
+        capacity,
+        least,
+    };
+    Ok(fitting.best.ok_or(misfit))
+}
+
+/// The same for a plan by another objective: what fits is searched by bytes, and counted as was asked.
+fn otherwise(
+    graph: &BoundGraph,
+    cluster: &Cluster,
+    options: &PlanOptions,
+    plan: Plan,
+    watch: &Watch,
+) -> Result<Result<Plan, Misfit>, PlanError> {
+    let placed = PlanOptions {
+        objective: Objective::Placed,
+        ..*options
+    };
+    let free = best(graph, plan.hierarchy, &placed, watch)?;
+    let found = match fit(graph, cluster, &placed, free, watch)? {
+        Ok(found) => found,
+        Err(misfit) => return Ok(Err(misfit)),
+    };
+    let proved = &plan.certificate;
+    match options.objective {
+        Objective::Time => as_timed(graph, cluster, found, proved.bound).map(Ok),
+        _ => Ok(Ok(as_communication(graph, found, proved))),
+    }
+}
+
+/// What spaces of plans are called under a capacity.
+const WITHIN: &str = " within the memory";
+
+/// The search for a plan that fits.
+struct Fitting<'a> {
+    graph: &'a BoundGraph,
+    cluster: &'a Cluster,
+    /// The one that moves least.
+    best: Option<Plan>,
+    /// The smallest of those that are too large.
+    peak: Peak,
+}
+
+impl Fitting<'_> {
+    fn moved(&self) -> u128 {
+        self.best.as_ref().map_or(u128::MAX, weighted)
+    }
+
+    /// Keeps a plan if it fits and moves less than the best; returns by how much it is too large.
+    fn keep(&mut self, plan: Plan) -> Result<Option<u64>, PlanError> {
+        if let Some(over) = excess(self.graph, self.cluster, &plan)? {
+            let by = over.bytes - self.cluster.capacity();
+            if over.bytes < self.peak.bytes {
+                self.peak = over;
+            }
+            return Ok(Some(by));
+        }
+        if weighted(&plan) < self.moved() {
+            self.best = Some(plan);
+        }
+        Ok(None)
+    }
+
+    /// Searches under limits: from the capacity down to the first plan that fits, then between these limits and the last ones
+    /// whose plan did not. Returns what was proved about every plan that fits.
+    fn limited(
+        &mut self,
+        search: &mut Search,
+        options: &PlanOptions,
+        watch: &Watch,
+        evaluator: &mut Evaluator,
+    ) -> Result<u128, PlanError> {
+        let (on, capacity) = (self.cluster.hierarchy(), self.cluster.capacity());
+        let step = (capacity / STEPS).max(1);
+        // the largest limit whose plan fits, and the smallest whose plan does not
+        let (mut low, mut high) = (None, capacity);
+        let (mut proved, mut limit, mut rounds) = (0, capacity, ROUNDS);
+        while rounds > 0 && watch.goes_on() {
+            rounds -= 1;
+            let all = limit.saturating_mul(on.devices().into());
+            let Some(found) = search.within(self.graph, all) else {
+                break;
+            };
+            if limit == capacity {
+                // joins never use more than lowering; tightened limits bound nothing
+                proved = found.bound;
+            }
+            let plan = evaluated(self.graph, on, options, found, evaluator)?;
+            let over = self.keep(plan)?;
+            match over {
+                Some(_) => high = limit,
+                None => {
+                    if low.replace(limit).is_none() {
+                        rounds = rounds.min(BETWEEN);
+                    }
+                }
+            }
+            limit = match (low, over) {
+                (Some(low), _) if high - low <= step || self.moved() <= proved => break,
+                (Some(low), _) => low + (high - low) / 2,
+                (None, over) => limit.saturating_sub(over.unwrap_or(0).max(step)),
+            };
+        }
+        Ok(proved)
+    }
 }
 
 /// The device whose arena is largest, if that is more than its capacity.
@@ -129,7 +247,7 @@ pub(super) fn excess(
 
 /// Bytes that no arena is larger than: as if no two buffers shared memory, and no two vertices what they read. Of
 /// equal vertices with equal layouts it is counted once.
-fn fits_anyhow(graph: &BoundGraph, plan: &Plan) -> u128 {
+pub(super) fn fits_anyhow(graph: &BoundGraph, plan: &Plan) -> u128 {
     let (kinds, layouts) = (graph.kinds(), Numbered::of(&plan.nodes));
     let mut known: HashMap<_, u128> = HashMap::new();
     let vertex = |(id, node): (NodeId, &Node)| {
@@ -207,19 +325,20 @@ mod tests {
 
     use super::*;
     use crate::graph::testing::random_graph;
-    use crate::plan::planner::plan;
+    use crate::plan::planner::{named, plan};
     use crate::plan::samples::{ffn, transformer};
+    use crate::plan::strategy::Strategy;
     use crate::plan::testing::random_plan;
     use crate::plan::verify::verify;
     use crate::plan::{Residency, planner};
     use crate::task::Buffer;
 
-    /// Peak and moved bytes of the plans at ever smaller capacities, and the error in the end.
+    /// The plans at ever smaller capacities with their peaks, and the error in the end.
     fn shrinking(
         graph: &BoundGraph,
         devices: u32,
         residency: Residency,
-    ) -> (Vec<(u64, u128)>, PlanError) {
+    ) -> (Vec<(u64, Plan)>, PlanError) {
         let options = PlanOptions {
             residency,
             ..PlanOptions::default()
@@ -234,12 +353,12 @@ mod tests {
             let tasks = verify(graph, &plan, &cluster).unwrap();
             let peak = tasks.arenas.iter().copied().max().unwrap();
             assert!(peak <= capacity, "{peak} of {capacity}");
-            assert!(plan.certificate.bound <= plan.certificate.cost);
-            found.push((peak, plan.moved_bytes));
-            capacity = peak - 1;
+            found.push((peak, plan));
+            capacity = peak - peak / 16 - 1;
         }
     }
 
+    /// Every plan that fits less memory fits more, so what is proved at a capacity holds for all after it.
     #[test]
     fn less_memory_moves_more_until_nothing_fits() {
         let cases = [
@@ -249,11 +368,30 @@ mod tests {
         ];
         for (n, (graph, residency)) in cases.into_iter().enumerate() {
             let (found, error) = shrinking(&graph, 4, residency);
+            let last = &found[found.len() - 1];
+            assert!(found.len() > 2 && last.1.moved_bytes > found[0].1.moved_bytes);
+            let mut proved = 0;
+            for (_, plan) in &found {
+                let all = &plan.certificate;
+                let wider = all.wider.as_ref().unwrap();
+                // other residencies are other spaces
+                if plan.residency == found[0].1.residency {
+                    assert!(
+                        wider.bound <= all.bound && proved <= plan.moved_bytes,
+                        "{n}"
+                    );
+                    proved = proved.max(all.bound);
+                }
+                assert!(all.bound <= all.cost && plan.moved_bytes <= all.cost, "{n}");
+            }
+            assert!(proved > found[0].1.certificate.bound, "{n}: {proved}");
             assert!(
-                found.len() > 2 && found.is_sorted_by_key(|f| f.1),
-                "{n}: {found:?}"
+                found[1]
+                    .1
+                    .certificate
+                    .to_string()
+                    .contains("within the memory")
             );
-            assert!(found[found.len() - 1].1 > found[0].1, "{n}: {found:?}");
             let PlanError::Memory {
                 peak,
                 capacity,
@@ -262,9 +400,61 @@ mod tests {
             else {
                 panic!("{error}");
             };
-            assert!(peak.bytes > *capacity && *least <= found[found.len() - 1].0);
+            assert!(peak.bytes > *capacity && *least <= last.0);
             assert!(!peak.tenants.is_empty() && peak.tenants.len() <= 5);
         }
+    }
+
+    #[test]
+    fn plans_by_other_objectives_fit_too() {
+        let graph = ffn(64, 32, 128);
+        for objective in [Objective::Communication, Objective::Time] {
+            let options = PlanOptions {
+                objective,
+                ..PlanOptions::default()
+            };
+            let of = |capacity| {
+                let cluster = Cluster::cpus(4).with_capacity(capacity);
+                let plan = plan(&graph, &cluster, &options).unwrap();
+                // its arenas are within the capacity, and its costs those of the model
+                let tasks = verify(&graph, &plan, &cluster).unwrap();
+                (plan, tasks.arenas.into_iter().max().unwrap())
+            };
+            let (free, peak) = of(1 << 30);
+            let (tight, less) = of(peak - 1);
+            assert!(less < peak && tight.model == objective.model());
+            let [free, tight] = [free, tight].map(|plan| plan.certificate);
+            assert_eq!((tight.bound, &tight.space), (free.bound, &free.space));
+            assert!(tight.bound <= tight.cost);
+        }
+    }
+
+    #[test]
+    fn no_strategy_that_fits_moves_less() {
+        let graphs = [ffn(64, 32, 128), transformer(1, [4, 8, 4, 8, 64])];
+        let mut bound = 0;
+        for graph in &graphs {
+            for residency in [Residency::AsNeeded, Residency::Sharded] {
+                let options = PlanOptions {
+                    residency,
+                    ..PlanOptions::default()
+                };
+                let free = plan(graph, &Cluster::cpus(4), &options).unwrap();
+                for strategy in Strategy::ALL {
+                    let Some(named) = named(graph, 4, &options, strategy).unwrap() else {
+                        continue;
+                    };
+                    let arenas = lower(graph, &named).unwrap().arenas;
+                    let peak = arenas.into_iter().max().unwrap();
+                    let found = plan(graph, &Cluster::cpus(4).with_capacity(peak), &options);
+                    let found = found.unwrap();
+                    assert!(found.certificate.bound <= named.moved_bytes, "{strategy}");
+                    assert!(found.moved_bytes <= named.moved_bytes, "{strategy}");
+                    bound += usize::from(found.nodes != free.nodes);
+                }
+            }
+        }
+        assert!(bound > 2, "{bound} capacities bind");
     }
 
     #[test]

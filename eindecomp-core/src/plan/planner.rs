@@ -12,7 +12,9 @@ use super::search::{Progress, Unwatched, Watch};
 use super::strategy::{Roles, Strategy};
 use super::timed::by_time;
 use super::verify::{self, structure};
-use super::{Certificate, Cluster, Constraints, Hierarchy, Plan, Residency, Wider};
+use super::{
+    Certificate, Cluster, Constraints, Hierarchy, Layout, NodePlan, Plan, Residency, Wider,
+};
 use crate::graph::BoundGraph;
 use crate::task::memory::Peak;
 use crate::task::traffic::bytes;
@@ -185,17 +187,16 @@ pub(super) fn best(
     if plan.moved_bytes == 0 {
         return Ok(plan);
     }
-    // what is proved to move more under any replicas is not searched for
-    let rules = Rules {
-        replicas: false,
-        ..options.into()
-    };
-    let (mut any, moved) = (Search::new(graph, on, rules, watch)?, weighted(&plan));
-    let mut less = |keep: Keep| any.least(keep, moved).is_some_and(|least| least < moved);
-    if !less(&|_, _| true) {
-        return Ok(plan);
-    }
-    let named = strategies(graph, on, options, &mut search, &mut evaluator, &mut less)?;
+    let moved = weighted(&plan);
+    let named = cheaper(
+        graph,
+        on,
+        options,
+        &mut search,
+        &mut evaluator,
+        watch,
+        moved,
+    )?;
     for named in named {
         if weighted(&named) < weighted(&plan) {
             // what was proved holds for it too: it is one of those that were searched
@@ -210,6 +211,29 @@ pub(super) fn best(
         }
     }
     Ok(plan)
+}
+
+/// The best plan of each named strategy, unless it is proved to move as much as `moved`.
+pub(super) fn cheaper(
+    graph: &BoundGraph,
+    on: Hierarchy,
+    options: &PlanOptions,
+    search: &mut Search,
+    evaluator: &mut Evaluator,
+    watch: &Watch,
+    moved: u128,
+) -> Result<Vec<Plan>, PlanError> {
+    // under any replicas: a strategy's plan need not have one replica layout per tensor
+    let rules = Rules {
+        replicas: false,
+        ..options.into()
+    };
+    let mut any = Search::new(graph, on, rules, watch)?;
+    let mut less = |keep: Keep| any.least(keep, moved).is_some_and(|least| least < moved);
+    match less(&|_, _| true) {
+        true => strategies(graph, on, options, search, evaluator, &mut less),
+        false => Ok(Vec::new()),
+    }
 }
 
 /// The best plan of each named strategy that some vertex can follow, and whose vectors are `wanted`, in their order.
@@ -249,16 +273,37 @@ pub(super) fn by_vectors(
         ..options.into()
     };
     let placed = Search::new(graph, on, rules, watch)?.place();
-    let mut plan = evaluated(graph, on, options, placed, &mut Evaluator::default())?;
-    for (id, _) in graph.ids() {
-        let cost = |d: &Vec<u32>| model.vertex(graph, id, d);
-        plan.nodes[id.at()].cost = vectors[id.at()].as_ref().map_or(0, cost);
+    let plan = evaluated(graph, on, options, placed, &mut Evaluator::default())?;
+    Ok(as_vectors(graph, model, plan, found.certificate))
+}
+
+/// A placed plan as one by a model of its vectors.
+fn as_vectors(
+    graph: &BoundGraph,
+    model: &dyn CostModel,
+    mut plan: Plan,
+    certificate: Certificate,
+) -> Plan {
+    for ((id, _), node) in graph.ids().zip(&mut plan.nodes) {
+        let cost = |join: &Arc<Layout>| model.vertex(graph, id, &join.parts);
+        node.cost = node.join.as_ref().map_or(0, cost);
     }
-    Ok(Plan {
+    Plan {
         model: model.name().into(),
-        certificate: found.certificate,
+        certificate,
         ..plan
-    })
+    }
+}
+
+/// A placed plan as one by `communication`, of which `proved` was.
+pub(super) fn as_communication(graph: &BoundGraph, plan: Plan, proved: &Certificate) -> Plan {
+    let parts = |n: &NodePlan| Some(n.join.as_ref()?.parts.clone());
+    let vectors: Vec<Option<Vec<u32>>> = plan.nodes.iter().map(parts).collect();
+    let certificate = Certificate {
+        cost: communication::evaluate(graph, &vectors, &Communication),
+        ..proved.clone()
+    };
+    as_vectors(graph, &Communication, plan, certificate)
 }
 
 /// The best plan that follows a strategy wherever it can; `None` if it can nowhere.
@@ -282,7 +327,7 @@ pub fn named(
 }
 
 /// Bytes that a plan by `placed` moves, those between servers times their weight.
-fn weighted(plan: &Plan) -> u128 {
+pub(super) fn weighted(plan: &Plan) -> u128 {
     plan.nodes.iter().map(|n| n.cost).sum()
 }
 

@@ -13,7 +13,8 @@ use crate::task::lower::lower;
 const SIMULATED: usize = 4;
 
 /// The plan of least time. Candidates are the partition vectors of least time, and the plans of the
-/// other objectives and of every named strategy; all are evaluated as placed.
+/// other objectives and of every named strategy; all are evaluated as placed. One that does not fit the memory is
+/// returned only if none does.
 ///
 /// # Errors
 /// As [`plan`](super::plan).
@@ -28,7 +29,7 @@ pub(super) fn by_time(
         cluster.hierarchy(),
     );
     let found = by_vectors(graph, on, options, &model, watch)?;
-    let (model_name, bound) = (found.model.clone(), found.certificate.bound);
+    let bound = found.certificate.bound;
     let mut plans = vec![found];
     for objective in [Objective::Placed, Objective::Communication] {
         if !watch.goes_on() {
@@ -53,42 +54,66 @@ pub(super) fn by_time(
             )?);
         }
     }
-    let timed = |plan: Plan| -> Result<Plan, PlanError> {
-        let costs = model.of(graph, &plan.nodes).map_err(PlanError::Rule)?;
-        let mut nodes = plan.nodes;
-        for (node, cost) in nodes.iter_mut().zip(&costs) {
-            node.cost = *cost;
-        }
-        let certificate = Certificate {
-            cost: costs.iter().sum(),
-            bound,
-            space: "partition vectors with one tuple per device, without overlap".into(),
-            wider: None,
-            stopped: false,
-        };
-        Ok(Plan {
-            model: model_name.clone(),
-            nodes,
-            certificate,
-            ..plan
-        })
-    };
     let mut plans: Vec<Plan> = plans
         .into_iter()
-        .map(timed)
+        .map(|plan| timed(graph, &model, bound, plan))
         .collect::<Result<_, PlanError>>()?;
     // stable: of equal sums the earlier candidate stays first
     plans.sort_by_key(|plan| plan.certificate.cost);
     plans.dedup_by(|a, b| a.nodes == b.nodes);
-    plans.truncate(SIMULATED);
-    let mut fastest: Option<(u128, Plan)> = None;
+    let (mut fastest, mut simulated) = (None::<(u128, Plan)>, 0);
+    let mut unfit = None;
     for plan in plans {
         let tasks = lower(graph, &plan).map_err(|e| PlanError::Rule(e.into()))?;
+        if tasks.arenas.iter().any(|&bytes| bytes > cluster.capacity()) {
+            unfit.get_or_insert(plan);
+            continue;
+        }
         let time = model.simulate(graph, &tasks);
         tracing::debug!(sum = %plan.certificate.cost, simulated = %time, "candidate");
         if fastest.as_ref().is_none_or(|(least, _)| time < *least) {
             fastest = Some((time, plan));
         }
+        simulated += 1;
+        if simulated == SIMULATED {
+            break;
+        }
     }
-    Ok(fastest.expect("there is a candidate").1)
+    let fastest = fastest.map(|(_, plan)| plan);
+    Ok(fastest.or(unfit).expect("there is a candidate"))
+}
+
+/// A plan by another objective as one by time, of which `bound` was proved.
+///
+/// # Errors
+/// A plan that breaks a rule: a defect of the planner.
+pub(super) fn as_timed(
+    graph: &BoundGraph,
+    cluster: &Cluster,
+    plan: Plan,
+    bound: u128,
+) -> Result<Plan, PlanError> {
+    let model = Time::new(graph, cluster, plan.residency, plan.constraints)?;
+    timed(graph, &model, bound, plan)
+}
+
+fn timed(graph: &BoundGraph, model: &Time, bound: u128, plan: Plan) -> Result<Plan, PlanError> {
+    let costs = model.of(graph, &plan.nodes).map_err(PlanError::Rule)?;
+    let mut nodes = plan.nodes;
+    for (node, cost) in nodes.iter_mut().zip(&costs) {
+        node.cost = *cost;
+    }
+    let certificate = Certificate {
+        cost: costs.iter().sum(),
+        bound,
+        space: "partition vectors with one tuple per device, without overlap".into(),
+        wider: None,
+        stopped: false,
+    };
+    Ok(Plan {
+        model: Objective::Time.model().into(),
+        nodes,
+        certificate,
+        ..plan
+    })
 }

@@ -10,8 +10,6 @@
 //!   tile is the footprint, halo included, and k producer tiles overlap it; 0 if every consumer
 //!   tile is in the producer's tile of the same key. Graph inputs are partitioned beforehand: 0.
 
-use std::collections::HashMap;
-
 use super::CostModel;
 use crate::ein::access::{AccessMap, AxisAccess};
 use crate::ein::einsum::Part;
@@ -19,6 +17,7 @@ use crate::ein::{EinSum, LabelId};
 use crate::graph::{BoundGraph, NodeId};
 use crate::plan::Objective;
 use crate::plan::layout::{Layout, Region, tile_range};
+use crate::quick::Table;
 
 /// The model.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,7 +144,7 @@ fn reparts(
     for (column, d) in ds.iter().enumerate() {
         let groups = reads.of(d);
         for group in &reads.groups[taken.len()..] {
-            let mut seen = HashMap::new();
+            let mut seen = Table::default();
             let take = |from: &Vec<u32>| {
                 let parts: Vec<u32> = group.axes.iter().map(|&a| from[a]).collect();
                 let owned = |a: &Read| Owned::of(graph, tensor, producer, a, from);
@@ -268,7 +267,7 @@ struct Reads<'a> {
     access: AccessMap,
     /// Every group met so far, and its number.
     groups: Vec<Group>,
-    numbers: HashMap<GroupKey, usize>,
+    numbers: Table<GroupKey, usize>,
 }
 
 /// Labels, their parts, axes.
@@ -321,7 +320,7 @@ impl<'a> Reads<'a> {
             shape: graph.shape(e.operands[operand].node),
             access: AccessMap::of(&e.operands[operand]),
             groups: Vec::new(),
-            numbers: HashMap::new(),
+            numbers: Table::default(),
         }
     }
 

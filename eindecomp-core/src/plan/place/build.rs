@@ -1,6 +1,6 @@
 //! The variables and edges of a graph: which there are, their domains, ties and kinds.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::rc::Rc;
 
 use super::kind::{Kind, saturate};
@@ -16,6 +16,7 @@ use crate::plan::planner::PlanError;
 use crate::plan::room::{Blocks, Room};
 use crate::plan::search::VarId;
 use crate::plan::{Constraints, Hierarchy, PlanOptions, Residency};
+use crate::quick::Table;
 
 /// What a model depends on beside its graph and its devices.
 #[derive(Clone, Copy)]
@@ -50,12 +51,12 @@ impl Model {
             graph,
             rules,
             readers: readers(graph),
-            numbers: HashMap::new(),
-            joins: HashMap::new(),
-            forms: HashMap::new(),
-            owners: HashMap::new(),
-            replicas: HashMap::new(),
-            equal: HashMap::new(),
+            numbers: Table::default(),
+            joins: Table::default(),
+            forms: Table::default(),
+            owners: Table::default(),
+            replicas: Table::default(),
+            equal: Table::default(),
             sources: Vec::new(),
             model: Model {
                 on,
@@ -182,14 +183,14 @@ struct Build<'a> {
     graph: &'a BoundGraph,
     rules: Rules<'a>,
     readers: Vec<usize>,
-    numbers: HashMap<(Kind, Cuts, u64), usize>,
-    joins: HashMap<Room, Option<Joins>>,
-    forms: HashMap<FormKey, Rc<Form>>,
-    owners: HashMap<Vec<usize>, Ranked>,
+    numbers: Table<(Kind, Cuts, u64), usize>,
+    joins: Table<Room, Option<Joins>>,
+    forms: Table<FormKey, Rc<Form>>,
+    owners: Table<Vec<usize>, Ranked>,
     /// By the owner's vectors and the tensor's kind: what they may be, and the kind of the edge to the owner.
-    replicas: HashMap<(usize, Cuts, u32), (Ranked, usize)>,
+    replicas: Table<(usize, Cuts, u32), (Ranked, usize)>,
     /// Equal ties are one.
-    equal: HashMap<Vec<u64>, Rc<Vec<u64>>>,
+    equal: Table<Vec<u64>, Rc<Vec<u64>>>,
     sources: Vec<Option<Source>>,
     model: Model,
 }
@@ -529,7 +530,7 @@ impl Build<'_> {
     /// as 64 bits allow.
     fn finish(self) -> Model {
         let mut model = self.model;
-        let mut largest = HashMap::new();
+        let mut largest = Table::default();
         let mut bytes = 0u128;
         for e in &model.edges {
             let needs = &model.variables[e.need.at()].domain;

@@ -1,7 +1,7 @@
 //! What placements move, each kind of exchange counted once: repeated layers cost nothing more.
 //! The numbers are those of [`traffic`](crate::task::traffic::traffic).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::ein::access::AccessMap;
@@ -9,6 +9,7 @@ use crate::ein::einsum::Part;
 use crate::ein::{EinSum, LabelId};
 use crate::graph::{BoundGraph, NodeId};
 use crate::plan::{Layout, NodePlan, Region};
+use crate::quick::Table;
 use crate::task::exchange::{Join, overlaps};
 
 /// One vertex' reads of one tensor: access maps, extents of its labels, labels of its output, join.
@@ -21,9 +22,9 @@ type Sent = (Vec<Vec<LabelId>>, Vec<Part>, Vec<usize>, usize, usize);
 /// Evaluates placements of one graph; counts that were made are kept.
 #[derive(Default)]
 pub(crate) struct Evaluator {
-    layouts: HashMap<Layout, usize>,
-    fetched: HashMap<Fetched, Rc<Vec<u128>>>,
-    sent: HashMap<Sent, u128>,
+    layouts: Table<Layout, usize>,
+    fetched: Table<Fetched, Rc<Vec<u128>>>,
+    sent: Table<Sent, u128>,
 }
 
 impl Evaluator {

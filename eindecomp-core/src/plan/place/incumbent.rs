@@ -1,13 +1,13 @@
 //! Good placements: axes that agree with those of neighbours, chosen among a few candidates per
 //! variable by the exact search, again and again.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::model::Model;
 use super::spread::{Spread, Vector};
 use super::values::{List, Tables};
 use crate::plan::search::{Budget, Solution, Watch, solve};
+use crate::quick::Table;
 
 /// Most neighbours that a candidate agrees with before all others.
 const FIRST: usize = 4;
@@ -33,7 +33,7 @@ pub(super) struct Aligner<'a> {
     watch: &'a Watch<'a>,
     /// Per variable: its edges, and whether it is the need.
     around: Vec<Vec<(usize, bool)>>,
-    stakes: HashMap<(usize, Vector, Vector), u64>,
+    stakes: Table<(usize, Vector, Vector), u64>,
 }
 
 impl<'a> Aligner<'a> {
@@ -52,7 +52,7 @@ impl<'a> Aligner<'a> {
             tables,
             watch,
             around,
-            stakes: HashMap::new(),
+            stakes: Table::default(),
         }
     }
 

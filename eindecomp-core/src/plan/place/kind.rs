@@ -16,7 +16,6 @@
 //! bound forgets servers: a byte between them only costs more.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
 
 use super::boxes::Boxes;
 use super::spread::{Grid, Level, Spread, Vector};
@@ -24,6 +23,7 @@ use crate::ein::access::{AccessMap, AxisAccess};
 use crate::ein::einsum::Part;
 use crate::plan::Hierarchy;
 use crate::plan::layout::{Region, tile_range};
+use crate::quick::Table;
 
 /// A kind of edge: equal ones have equal tables.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -334,7 +334,7 @@ impl Group {
 pub(super) fn classes<T: Clone + std::hash::Hash + Eq>(
     items: impl Iterator<Item = T>,
 ) -> (Vec<usize>, Vec<T>) {
-    let (mut all, mut ids) = (Vec::new(), HashMap::new());
+    let (mut all, mut ids) = (Vec::new(), Table::default());
     let of = |item: T| {
         *ids.entry(item).or_insert_with_key(|item| {
             all.push(item.clone());

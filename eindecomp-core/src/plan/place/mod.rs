@@ -119,7 +119,7 @@ impl<'a> Search<'a> {
         match algorithm {
             Algorithm::Exact => Ok(self.exact(&domains, true)),
             Algorithm::Linearized => Ok(self.linearized(&domains)),
-            Algorithm::Exhaustive => self.exhaustive(&domains),
+            Algorithm::Exhaustive => self.exhaustive(&domains, EXHAUSTIVE),
         }
     }
 
@@ -160,7 +160,7 @@ impl<'a> Search<'a> {
             let positions = at.map_or(all.clone(), |at| at as u32..at as u32 + 1);
             problem.add_usage(variable, positions, bytes);
         }
-        let found = solve(&problem, Budget::default(), self.watch);
+        let found = nearly(&problem, Budget::default(), self.watch);
         if !found.is_feasible() {
             return None;
         }
@@ -240,7 +240,7 @@ impl<'a> Search<'a> {
         self.placed(best, found.bound, found.bound)
     }
 
-    fn exhaustive(&mut self, domains: &Domains) -> Result<Placed, PlanError> {
+    fn exhaustive(&mut self, domains: &Domains, limit: u128) -> Result<Placed, PlanError> {
         let lists = &mut self.spreads.lists;
         let domains: Vec<Rc<List<Spread>>> = domains
             .iter()
@@ -251,8 +251,7 @@ impl<'a> Search<'a> {
             })
             .collect();
         let problem = self.spreads.problem(&self.model, &domains);
-        let found = exhaustive::solve(&problem, EXHAUSTIVE)
-            .ok_or(PlanError::TooManyPlans { limit: EXHAUSTIVE })?;
+        let found = exhaustive::solve(&problem, limit).ok_or(PlanError::TooManyPlans { limit })?;
         let chosen = domains.iter().zip(found.assignment);
         let best = Incumbent {
             spreads: chosen.map(|(d, x)| d.all[x as usize].clone()).collect(),

@@ -10,7 +10,6 @@
 //! Costs are bytes; ties break by bytes loaded and held, then by the size of the largest tuple.
 //! Both follow from vectors alone, as does which variables and edges there are.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,6 +20,7 @@ use crate::graph::NodeId;
 use crate::plan::room::{Blocks, Room};
 use crate::plan::search::VarId;
 use crate::plan::{Hierarchy, Layout, NodePlan};
+use crate::quick::Table;
 
 /// A predicate that keeps some partition vectors of a join; where it keeps none, all stay.
 pub(crate) type Keep<'a> = &'a dyn Fn(NodeId, &[u32]) -> bool;
@@ -158,7 +158,7 @@ impl Model {
     /// The plan entries of an assignment; their costs are still 0.
     pub fn read(&self, assignment: &[Spread]) -> Vec<NodePlan> {
         // equal layouts are one
-        let mut known: HashMap<Spread, Arc<Layout>> = HashMap::new();
+        let mut known: Table<Spread, Arc<Layout>> = Table::default();
         let mut layout = |spread: &Spread, cuts: &Cuts| {
             let spread = match cuts {
                 Some(cuts) => spread.through(cuts),

@@ -1,6 +1,9 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::ein::Agg;
 use crate::graph::Pin;
+use crate::graph::testing::random_graph;
 use crate::plan::samples::{Sample, ffn, matmul, records, transformer};
 use crate::plan::search::Unwatched;
 use crate::plan::{PlanOptions, Residency};
@@ -84,6 +87,30 @@ fn the_optimum_is_that_of_enumeration() {
                 assert_eq!(found.cost, all.unwrap().cost);
                 assert_eq!(found.cost, found.bound);
             }
+        }
+    }
+}
+
+proptest! {
+    /// On as many of the statements as can be enumerated.
+    #[test]
+    fn searches_agree_on_random_graphs(
+        seed: u64, statements in 1usize..8, devices in 2u32..=4, sharded: bool,
+    ) {
+        let options = PlanOptions {
+            residency: if sharded { Residency::Sharded } else { Residency::AsNeeded },
+            ..PlanOptions::default()
+        };
+        let watch = Watch::new(&Unwatched);
+        for statements in (1..=statements).rev() {
+            let graph = random_graph(seed, statements).bound();
+            let mut search = Search::new(&graph, devices.into(), (&options).into(), &watch).unwrap();
+            let domains = search.model.domains();
+            let Ok(all) = search.exhaustive(&domains, 1 << 14) else { continue };
+            let found = search.solve(Algorithm::Exact).unwrap();
+            prop_assert_eq!((found.cost, found.bound), (all.cost, all.cost));
+            prop_assert!(found.any <= all.cost);
+            break;
         }
     }
 }

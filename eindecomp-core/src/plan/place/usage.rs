@@ -5,7 +5,6 @@
 //! of the output; tensors that are made before and read later are there too, one copy at least. The
 //! boxes of kept weights are there at every position.
 
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::build::{element, makes, readers, reads};
@@ -15,6 +14,7 @@ use super::spread::Vector;
 use super::values::List;
 use crate::graph::{BoundGraph, NodeId, Op, Role};
 use crate::plan::search::VarId;
+use crate::quick::Table;
 
 /// Of one join, in bytes per vector of its whole domain.
 struct Join {
@@ -39,7 +39,7 @@ impl Usage {
             graph,
             model,
             readers: readers(graph),
-            needed: HashMap::new(),
+            needed: Table::default(),
         };
         let joins = (0..).map(VarId).zip(&model.variables);
         let joins = joins.filter_map(|(id, v)| Some((id, v.join?, &*v.domain)));
@@ -85,7 +85,7 @@ struct Counts<'a> {
     model: &'a Model,
     readers: Vec<usize>,
     /// By kind and list of vectors.
-    needed: HashMap<(Kind, usize), Rc<Vec<u64>>>,
+    needed: Table<(Kind, usize), Rc<Vec<u64>>>,
 }
 
 impl Counts<'_> {

@@ -1,6 +1,5 @@
 //! Hash-consed lists of values, and the problems over them.
 
-use std::collections::HashMap;
 use std::hash::Hash;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,13 +9,14 @@ use super::model::{Model, Seen};
 use super::spread::{Spread, Vector};
 use crate::plan::Hierarchy;
 use crate::plan::search::{PairTable, Problem, VarId};
+use crate::quick::Table;
 
 /// Distinct values; lists of one [`Lists`] have equal ids iff they are equal.
 #[derive(Debug)]
 pub(super) struct List<T> {
     pub id: usize,
     pub all: Vec<T>,
-    at: HashMap<T, usize>,
+    at: Table<T, usize>,
 }
 
 impl<T: Eq + Hash> List<T> {
@@ -29,13 +29,13 @@ impl<T: Eq + Hash> List<T> {
 /// Every list that was made.
 #[derive(Debug)]
 pub(super) struct Lists<T> {
-    known: HashMap<Vec<T>, Rc<List<T>>>,
+    known: Table<Vec<T>, Rc<List<T>>>,
 }
 
 impl<T> Default for Lists<T> {
     fn default() -> Lists<T> {
         Lists {
-            known: HashMap::new(),
+            known: Table::default(),
         }
     }
 }
@@ -108,16 +108,16 @@ type View<T> = Rc<(Vec<u32>, Vec<T>)>;
 pub(super) struct Tables<T> {
     pub lists: Lists<T>,
     /// By kind and list, as needs or as haves.
-    views: HashMap<(usize, usize, bool), View<T>>,
-    scaled: HashMap<(usize, usize, usize), Rc<Vec<u64>>>,
+    views: Table<(usize, usize, bool), View<T>>,
+    scaled: Table<(usize, usize, usize), Rc<Vec<u64>>>,
 }
 
 impl<T> Default for Tables<T> {
     fn default() -> Tables<T> {
         Tables {
             lists: Lists::default(),
-            views: HashMap::new(),
-            scaled: HashMap::new(),
+            views: Table::default(),
+            scaled: Table::default(),
         }
     }
 }
@@ -143,7 +143,7 @@ impl<T: Value> Tables<T> {
     /// The problem over these values of every variable.
     pub fn problem(&mut self, model: &Model, domains: &[Rc<List<T>>]) -> Problem {
         let mut problem = Problem::new();
-        let mut costs = HashMap::new();
+        let mut costs = Table::default();
         for ((v, domain), variable) in domains.iter().enumerate().zip(&model.variables) {
             let key = (Rc::as_ptr(&variable.ties), variable.domain.id, domain.id);
             let ties = costs.entry(key).or_insert_with(|| {
@@ -152,7 +152,7 @@ impl<T: Value> Tables<T> {
             });
             problem.add_variable(ties.clone());
         }
-        let mut pairs: HashMap<(usize, usize, usize), PairTable> = HashMap::new();
+        let mut pairs: Table<(usize, usize, usize), PairTable> = Table::default();
         for e in &model.edges {
             let (needs, haves) = (&domains[e.need.at()], &domains[e.have.at()]);
             let key = (e.kind, needs.id, haves.id);

@@ -1,8 +1,6 @@
 //! Factors, and what is done with their tables: sums, and the least over the values of a variable. Each product is
 //! memoised by the identity of its factors.
 
-use std::collections::BTreeMap;
-
 use super::INFEASIBLE;
 use super::kernel::{self, Axis, Part};
 use super::maps::{MapId, Maps};
@@ -51,16 +49,21 @@ impl Algebra {
         }
     }
 
-    /// Every variable of the factors, with the coarsest map that tells apart what they do.
+    /// Every variable of the factors, ascending, with the coarsest map that tells apart what they do.
     pub fn scope<'a>(
         &mut self,
         factors: impl IntoIterator<Item = &'a Factor>,
-    ) -> BTreeMap<u32, MapId> {
-        let mut scope: BTreeMap<u32, MapId> = BTreeMap::new();
-        for &(u, map) in factors.into_iter().flat_map(|f| &f.scope) {
-            let joint = scope.entry(u).or_insert(map);
-            *joint = self.maps.join(*joint, map);
-        }
+    ) -> Vec<(u32, MapId)> {
+        let all = factors.into_iter().flat_map(|f| &f.scope);
+        let mut scope: Vec<(u32, MapId)> = all.copied().collect();
+        scope.sort_unstable();
+        scope.dedup_by(|next, kept| {
+            let same = next.0 == kept.0;
+            if same {
+                kept.1 = self.maps.join(kept.1, next.1);
+            }
+            same
+        });
         scope
     }
 
@@ -85,8 +88,8 @@ impl Algebra {
     pub fn eliminate(&mut self, factors: &[Factor], v: u32) -> (Factor, u64, u64) {
         let (own, pairs): (Vec<_>, Vec<_>) = factors.iter().partition(|f| f.scope.len() == 1);
         let mut scope = self.scope(pairs.iter().copied());
-        let joint = scope.remove(&v);
-        let scope: Vec<(u32, MapId)> = scope.into_iter().collect();
+        let joint = scope.binary_search_by_key(&v, |s| s.0).ok();
+        let joint = joint.map(|at| scope.remove(at).1);
         let single = own.iter().filter_map(|f| f.map(v));
         let values = single
             .chain(joint)
@@ -167,7 +170,7 @@ impl Algebra {
         if rest.is_empty() {
             return Some(first.clone());
         }
-        let scope: Vec<(u32, MapId)> = self.scope(factors).into_iter().collect();
+        let scope = self.scope(factors);
         let mut parts: Vec<PartKey> = factors.iter().map(|f| self.part(f, &scope, None)).collect();
         parts.sort_unstable();
         let extents: Vec<usize> = scope.iter().map(|s| self.maps.classes(s.1)).collect();

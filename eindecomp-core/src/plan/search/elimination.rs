@@ -9,13 +9,14 @@
 //! [`Budget`], its factors are split into groups that fit (mini-buckets): the bound stays valid.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::INFEASIBLE;
 use super::algebra::{Algebra, Factor};
 use super::exact::Budget;
 use super::maps::MapId;
 use super::problem::Problem;
+use crate::quick::Table;
 
 /// What an eliminated variable is chosen by: factors over it. A variable whose factors were split
 /// has several.
@@ -39,8 +40,9 @@ pub(super) enum Order {
 const PAIRS: u64 = 8;
 
 /// By which variables are chosen: too large last, then the size of the pairs that eliminating one
-/// adds, then of its table.
-type Rank = (Reverse<bool>, u64, u64);
+/// adds, then of its table; of equals the one whose costs stand for fewest steps, so that a chain of equal layers is folded by
+/// halves, with few distinct tables.
+type Rank = (Reverse<bool>, u64, u64, u32);
 
 /// An elimination under way, or done.
 pub(super) struct Elimination {
@@ -49,10 +51,12 @@ pub(super) struct Elimination {
     domains: Vec<usize>,
     pub algebra: Algebra,
     factors: Vec<Option<Factor>>,
-    /// Per variable: the factors over it.
+    /// Per variable: the factors over it, and such as are no more.
     of: Vec<Vec<usize>>,
     /// Per variable, ascending: those that share a factor with it, and what those factors see of them.
     neighbours: Vec<Vec<(u32, MapId)>>,
+    /// Per variable: the most eliminations, one on the other, that its costs stand for.
+    depth: Vec<u32>,
     /// Per variable not yet eliminated: its place in the order.
     rank: Vec<Option<Rank>>,
     order: BTreeSet<(Rank, u32)>,
@@ -77,6 +81,7 @@ impl Elimination {
             factors: Vec::new(),
             of: vec![Vec::new(); n],
             neighbours: vec![Vec::new(); n],
+            depth: vec![0; n],
             rank: vec![None; n],
             order: BTreeSet::new(),
             clusters: Vec::new(),
@@ -93,7 +98,7 @@ impl Elimination {
                 from: None,
             });
         }
-        let mut turned = HashMap::new();
+        let mut turned = Table::default();
         for e in problem.raw_edges() {
             let (mut scope, mut table) = (
                 vec![(e.from.0, e.pair.rows), (e.to.0, e.pair.columns)],
@@ -190,8 +195,8 @@ impl Elimination {
         for v in 0..self.of.len() {
             let factors = self.of[v].iter().filter_map(|&f| self.factors[f].as_ref());
             let mut around = self.algebra.scope(factors);
-            around.remove(&(v as u32));
-            self.neighbours[v] = around.into_iter().collect();
+            around.retain(|s| s.0 != v as u32);
+            self.neighbours[v] = around;
         }
         (0..self.of.len() as u32).for_each(|v| self.rank_again(v));
     }
@@ -266,11 +271,11 @@ impl Elimination {
 
     fn rank_of(&self, v: u32) -> Rank {
         let size = |m: &MapId| self.algebra.maps.classes(*m) as u64;
-        let around = &self.neighbours[v as usize];
+        let (around, deep) = (&self.neighbours[v as usize], self.depth[v as usize]);
         let sizes = around.iter().map(|(_, m)| size(m));
         let cells = sizes.fold(1u64, u64::saturating_mul);
         if cells.saturating_mul(8) > self.budget.table_bytes {
-            return (Reverse(false), cells, 0);
+            return (Reverse(false), cells, 0, deep);
         }
         let mut fill = 0u64;
         for (i, (a, m)) in around.iter().enumerate() {
@@ -281,10 +286,10 @@ impl Elimination {
             }
         }
         match self.choose {
-            Order::Fill => (Reverse(true), fill, cells),
+            Order::Fill => (Reverse(true), fill, cells, deep),
             Order::Small => {
                 let size = fill.saturating_mul(PAIRS).saturating_add(cells);
-                (Reverse(true), size, fill)
+                (Reverse(true), size, fill, deep)
             }
         }
     }
@@ -295,9 +300,6 @@ impl Elimination {
             let Some(factor) = self.factors[f].take() else {
                 continue;
             };
-            for &(u, _) in factor.scope.iter().filter(|s| s.0 != v) {
-                self.of[u as usize].retain(|&g| g != f);
-            }
             factors.push(factor);
         }
         let groups = self.groups(factors, v);
@@ -327,8 +329,14 @@ impl Elimination {
         self.rank[v as usize] = None;
         let around = std::mem::take(&mut self.neighbours[v as usize]).into_iter();
         let around: Vec<u32> = around.map(|n| n.0).collect();
+        let depth = self.depth[v as usize] + 1;
         for &u in &around {
-            self.neighbours[u as usize].retain(|n| n.0 != v);
+            let near = &mut self.neighbours[u as usize];
+            if let Ok(at) = near.binary_search_by_key(&v, |n| n.0) {
+                near.remove(at);
+            }
+            let deep = &mut self.depth[u as usize];
+            *deep = depth.max(*deep);
         }
         self.refresh(&around);
     }

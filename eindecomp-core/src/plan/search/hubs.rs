@@ -4,7 +4,7 @@
 //! that is a search. Where the two meet there is nothing else to do. Else marginals with one hub whole and the
 //! others cut discard values.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::elimination::Order;
@@ -14,6 +14,7 @@ use super::problem::{Problem, RawEdge, VarId};
 use super::progress::Progress;
 use super::survivors::restrict;
 use super::{INFEASIBLE, Solution};
+use crate::quick::Table;
 
 /// So many neighbours make a hub.
 pub(super) const DEGREE: usize = 16;
@@ -214,7 +215,7 @@ impl Hubs<'_> {
     /// Adds to the costs of a hub the least of a part that depends on it alone.
     fn absorb(&mut self, hub: VarId, part: &[VarId], budget: Budget, progress: &dyn Progress) {
         let mut small = self.problem.without_variables();
-        let mut at = HashMap::new();
+        let mut at = Table::default();
         let Some(own) = self.own.get_mut(&hub) else {
             return;
         };
@@ -260,7 +261,7 @@ impl Hubs<'_> {
         let mut out = self.problem.without_variables();
         let gone = |v: VarId| self.pendant[v.at()].is_some_and(|hub| Some(hub) != but);
         let lasting = |e: &&RawEdge| !gone(e.from) && !gone(e.to);
-        let mut edges: HashMap<VarId, u64> = HashMap::new();
+        let mut edges: Table<VarId, u64> = Table::default();
         for e in self.problem.raw_edges().iter().filter(lasting) {
             for v in [e.from, e.to] {
                 *edges.entry(v).or_default() += 1;

@@ -3,9 +3,8 @@
 //! A map gives every value the number of its class; classes are numbered in order of appearance,
 //! so that equal partitions of the values are equal maps, kept once.
 
-use std::collections::HashMap;
-
 use super::tables::Interned;
+use crate::quick::Table;
 
 /// A class map: equal ids iff equal maps, within one [`Maps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -18,15 +17,15 @@ pub(super) struct Maps {
     /// Per map: number of classes.
     classes: Vec<usize>,
     /// By number of values: the finest and the coarsest.
-    extremes: HashMap<usize, [MapId; 2]>,
-    joined: HashMap<(MapId, MapId), MapId>,
-    translated: HashMap<(MapId, MapId), MapId>,
+    extremes: Table<usize, [MapId; 2]>,
+    joined: Table<(MapId, MapId), MapId>,
+    translated: Table<(MapId, MapId), MapId>,
 }
 
 impl Maps {
     /// The map of numbers given per value, and which given number each class has.
     pub fn intern<T: Copy + Eq + std::hash::Hash>(&mut self, given: &[T]) -> (MapId, Vec<T>) {
-        let (mut numbers, mut all) = (HashMap::new(), Vec::new());
+        let (mut numbers, mut all) = (Table::default(), Vec::new());
         let map: Vec<u32> = given
             .iter()
             .map(|&g| {

@@ -121,7 +121,8 @@ fn project(
     keep: &dyn Fn(u32) -> bool,
 ) -> Vec<Factor> {
     loop {
-        let scope: Vec<u32> = algebra.scope(&factors).into_keys().collect();
+        let scope = algebra.scope(&factors).into_iter().map(|s| s.0);
+        let scope: Vec<u32> = scope.collect();
         // the one with the fewest neighbours first
         let next = scope.into_iter().filter(|&v| !keep(v)).min_by_key(|&v| {
             let over = factors.iter().filter(|f| f.scope.iter().any(|s| s.0 == v));

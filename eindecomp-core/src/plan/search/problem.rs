@@ -1,13 +1,13 @@
 //! A pairwise labelling problem: variables with a cost per value, edges with a cost per pair, and
 //! limits on what values use over time.
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::limits::{Limits, Usage};
 use super::maps::{MapId, Maps};
 use super::tables::{TableId, Tables};
+use crate::quick::Table;
 
 /// The cost of a value or pair that must not be chosen. Sums saturate here.
 pub const INFEASIBLE: u64 = u64::MAX;
@@ -73,7 +73,7 @@ pub struct Problem {
     limits: Limits,
     pub(super) tables: Tables,
     pub(super) maps: Maps,
-    dense: HashMap<(TableId, usize), PairTable>,
+    dense: Table<(TableId, usize), PairTable>,
 }
 
 impl Problem {
@@ -181,7 +181,7 @@ impl Problem {
         let (used_rows, used_columns) = (used(rows, height), used(columns, width));
         // classes with equal lines are one: the first of them
         let firsts = |used: &[usize], count: usize, line: &dyn Fn(usize) -> Vec<u64>| {
-            let (mut seen, mut first) = (HashMap::new(), vec![0u32; count]);
+            let (mut seen, mut first) = (Table::default(), vec![0u32; count]);
             for &m in used {
                 first[m] = *seen.entry(line(m)).or_insert(m as u32);
             }

@@ -22,6 +22,8 @@ const SMOOTH: f64 = 0.7;
 /// Steps without a better assignment or bound after which the search ends; fewer where each is a whole elimination.
 const PATIENCE: usize = 100;
 const EXACT_PATIENCE: usize = 20;
+/// The part of the gap by which a bound has to rise there.
+const TRIFLE: u128 = 100;
 
 /// Improves on `start`, what elimination found and proved.
 pub(super) fn solve(
@@ -138,10 +140,13 @@ impl Relaxed<'_> {
                 let prices = prices.map(|(p, e)| (p + stride * e).max(0.0)).collect();
                 passes.set_prices(prices);
             }
-            since = match (self.best.cost, self.best.bound) == before {
-                true => since + 1,
+            // whole eliminations are worth their time while they close the gap by more than a trifle
+            let trifle = match exact && self.best.is_feasible() {
+                true => (self.best.cost - self.best.bound) / TRIFLE,
                 false => 0,
             };
+            let better = self.best.cost < before.0 || self.best.bound > before.1 + trifle;
+            since = if better { 0 } else { since + 1 };
         }
     }
 

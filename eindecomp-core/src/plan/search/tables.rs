@@ -1,7 +1,7 @@
 //! Hash-consed cost tables: equal contents share one allocation and one number.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasher, Hash, RandomState};
+use crate::quick::Table;
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// A table: equal ids iff equal contents, within one [`Tables`].
@@ -26,25 +26,22 @@ impl Tables {
 #[derive(Clone, Debug)]
 pub(super) struct Interned<T> {
     pub all: Vec<Arc<[T]>>,
-    /// By hash, so that a slice is hashed once and kept once.
-    ids: HashMap<u64, Vec<u32>>,
-    hasher: RandomState,
+    /// By digest, so that a slice is read once and kept once.
+    ids: Table<[u64; 5], Vec<u32>>,
 }
 
 impl<T> Default for Interned<T> {
     fn default() -> Interned<T> {
         Interned {
             all: Vec::new(),
-            ids: HashMap::new(),
-            hasher: RandomState::new(),
+            ids: Table::default(),
         }
     }
 }
 
 impl<T: Word> Interned<T> {
     pub fn intern(&mut self, slice: impl Into<Arc<[T]>> + AsRef<[T]>) -> u32 {
-        let hash = self.hasher.hash_one(digest(slice.as_ref()));
-        let same = self.ids.entry(hash).or_default();
+        let same = self.ids.entry(digest(slice.as_ref())).or_default();
         let found = same
             .iter()
             .find(|&&id| *self.all[id as usize] == *slice.as_ref());
