@@ -7,7 +7,8 @@
 #   strings  random einsum strings against written-out sums, on reference and runtime
 #   parse    edited dumps and programs: read or refused
 #   search   exact against exhaustive search, on random problems and random graphs
-#   workloads  each workload's plan against every named strategy on up to 64 devices, with a table; optimised
+#   workloads  each workload's plan against every named strategy on up to 64 devices, planned bytes against measured ones
+#            on up to 16, with tables; optimised
 #   loader   edited plan cache entries, under wrong and right hashes; optimised
 #   cache    every bit of a plan cache entry flipped
 #   programs random well-typed programs x devices x placements x memory modes x runs against the reference
@@ -55,8 +56,8 @@ for name in "$@"; do
                 --config profile.dev.package.eindecomp-core.opt-level=3 no_file_breaks_the_loader
             ;;
         workloads)
-            WORKLOADS=all campaign workloads 1 --package eindecomp-core --lib --features testing \
-                --config profile.dev.package.eindecomp-core.opt-level=3 no_named_strategy_moves_less
+            WORKLOADS=all campaign workloads 1 --package eindecomp-core --package eindecomp --lib --test all \
+                --config profile.dev.package.eindecomp-core.opt-level=3 workloads_
             ;;
         runtime) campaign runtime 20000 --test all runtime:: ;;
         strings) campaign strings 5000 --test all einsum_strings:: ;;

@@ -225,7 +225,7 @@ mod tests {
     /// With `--nocapture` a table: bytes of the plan and of every strategy. Blocks with many readers of a tensor take long on
     /// many devices without optimisation: on these only where `WORKLOADS` is set, as in `scripts/campaign.sh workloads`.
     #[test]
-    fn no_named_strategy_moves_less() {
+    fn workloads_move_no_more_than_any_strategy() {
         let names = Strategy::ALL.map(|s| s.to_string()).join(" | ");
         println!("workload | p | weights | proved | plan | {names}");
         let all = std::env::var_os("WORKLOADS").is_some();
