@@ -142,6 +142,9 @@ impl BodyCx<'_> {
                     .secondary(known.span, "declared here");
                 let carried = |var: &VarId| self.vars[var.at()].mutable;
                 self.errors.push(match known.hides.filter(carried) {
+                    _ if known.element_of.is_some() => diag.help(format!(
+                        "`{target}` is another element in each round: what a loop carries is a `let mut` before it"
+                    )),
                     None => diag.fixes(self.mutable(known)),
                     Some(_) => diag.help(format!(
                         "this `{target}` ends with the round, and hides the one that the loop \
@@ -188,6 +191,10 @@ impl BodyCx<'_> {
         let vars: Vec<VarId> = vars.into_iter().flatten().collect();
         for ((var, old), new) in vars.iter().zip(&carried).zip(&results) {
             let known = &self.vars[var.at()];
+            // No element of an array is carried, which is told.
+            if known.element_of.is_some() {
+                continue;
+            }
             let text = format!("`{}` is `{old}`, but would become `{new}`", known.name);
             let diag = Diag::new(Code::CarriedType, path.span, text)
                 .secondary(known.span, "declared here")

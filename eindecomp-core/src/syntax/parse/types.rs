@@ -114,6 +114,11 @@ impl Parser {
         let start = self.span();
         if self.eat(":") {
             self.path("a type")?;
+            // `dim N: T: Float`
+            if self.is(":") {
+                let diag = Diag::new(Code::Syntax, start, "generics are separated by `,`");
+                return Err(Box::new(diag.fix(Fix::replace(start, ",", "write {}"))));
+            }
             let fix = Fix::replace(self.since(start), "", "leave it out");
             self.slip(self.since(start), "a dim is a number of type `usize`", fix);
         }
