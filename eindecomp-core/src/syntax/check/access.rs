@@ -6,6 +6,7 @@ use super::dtype::{Flex, cast, fix, flex, whole};
 use super::expr::{Mode, StmtCx};
 use super::extents::{Access, MergedUse, Shifted, Use};
 use super::tree::{Expr, ExprKind, IndexId, Mixed, Read, Sub, Type, listed};
+use super::walk;
 use crate::ein::{DType, Dim, Value};
 use crate::syntax::ast::{self, Ident, Lit, Outside};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -248,6 +249,12 @@ impl StmtCx<'_, '_> {
             });
             return None;
         }
+        if let Some((read, dtype)) = self.float_moves(e) {
+            let text = format!("an index must be an integer, but `{read}` is {dtype}");
+            let diag = Diag::new(Code::GatherIndex, read.span, text);
+            self.report(diag.fix(cast(read, DType::I64)));
+            return None;
+        }
         let mut value = self.within(Mode::Index, e)?;
         match flex(&value) {
             Some(Flex::Int) => fix(&mut value, DType::I64, &mut self.cx.errors)?,
@@ -290,6 +297,25 @@ impl StmtCx<'_, '_> {
         };
         self.report(diag);
         None
+    }
+
+    /// What is read of a float tensor in the arithmetic of a position, beside an index.
+    fn float_moves<'e>(&self, e: &'e ast::Expr) -> Option<(&'e ast::Expr, DType)> {
+        let ast::ExprKind::Binary(_, a, b) = &e.kind else {
+            return None;
+        };
+        let read = |e: &'e ast::Expr| {
+            let (place, _) = walk::accessed(e)?;
+            let dtype = self.cx.type_of(place)?.dtype;
+            dtype.is_float().then_some((e, dtype))
+        };
+        let (read, other) = match (read(a), read(b)) {
+            (Some(read), None) => (read, b),
+            (None, Some(read)) => (read, a),
+            _ => return None,
+        };
+        let name = bare_name(other)?;
+        self.visible_index(name.as_str()).map(|_| read)
     }
 
     /// A number in the arithmetic of a position that is no integer.

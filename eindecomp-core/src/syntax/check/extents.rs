@@ -240,7 +240,10 @@ pub(super) fn found(
                                 decl.name
                             )),
                         },
-                        false => match shouted.or_else(|| (!decl.idle).then(ranged).flatten()) {
+                        false => match shouted
+                            .or_else(|| (!decl.idle).then(ranged).flatten())
+                            .or_else(|| parts_of(decl, index, uses, &known))
+                        {
                             Some(fix) => diag.fixes(left_out).fix(fix),
                             None if decl.idle => diag.help(not_used(&decl.name)),
                             None => diag.help(format!("give it a range: `{} in …`", decl.name)),
@@ -279,6 +282,22 @@ fn unknown(decl: &Decl, merged: bool, mixed: Option<&str>) -> Diag {
         format!("output index `{name}` is not on the right, so its extent is unknown")
     };
     Diag::new(Code::UnknownExtent, decl.span, text)
+}
+
+/// The range of the first of two unknown members of a merged axis of so many parts: of `4·H`, 4.
+fn parts_of(decl: &Decl, index: IndexId, uses: &Uses, known: &[Option<Dim>]) -> Option<Fix> {
+    uses.merged.iter().find_map(|read| {
+        let [first, second] = read.members[..] else {
+            return None;
+        };
+        let open = known[first.at()].is_none() && known[second.at()].is_none();
+        let mut terms = read.axis.terms();
+        let (Some((monomial, parts)), None) = (terms.next(), terms.next()) else {
+            return None;
+        };
+        let several = first == index && open && parts > 1 && !monomial.is_empty();
+        several.then(|| range(&decl.name, decl.span, &parts.to_string()))
+    })
 }
 
 /// The `in` that gives an index its extent: that of the declared result, else the dim of its name,

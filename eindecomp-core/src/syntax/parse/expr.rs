@@ -290,6 +290,11 @@ impl Parser {
             naked.push(value.span);
             return Ok(value);
         }
+        if self.is(":") {
+            let diag = self.unexpected_diag("`{`");
+            let help = "both values of a choice stand in braces: `if … { … } else { … }`";
+            return Err(Box::new(diag.help(help)));
+        }
         self.open(Delim::Brace)?;
         if self.is_word("let") {
             let diag = self.unexpected_diag("an expression");
