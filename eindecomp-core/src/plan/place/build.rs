@@ -99,10 +99,8 @@ fn owner_pin(node: &Node) -> Option<OwnerPin<'_>> {
 /// is one; a state reads its last version.
 pub(super) fn readers(graph: &BoundGraph) -> Vec<usize> {
     let mut count = vec![0; graph.nodes().len()];
-    for e in graph.nodes().iter().filter_map(Node::einsum) {
-        for (tensor, _) in reads(e) {
-            count[tensor.at()] += 1;
-        }
+    for o in (graph.nodes().iter().filter_map(Node::einsum)).flat_map(distinct) {
+        count[o.node.at()] += 1;
     }
     for (_, last) in graph.states().filter(|(state, last)| state != last) {
         count[last.at()] += 1;
@@ -111,9 +109,16 @@ pub(super) fn readers(graph: &BoundGraph) -> Vec<usize> {
 }
 
 pub(super) fn reads(e: &EinSum) -> Vec<(NodeId, AccessMap)> {
-    let mut seen = HashSet::new();
-    let all = e.operands.iter().map(|o| (o.node, AccessMap::of(o)));
-    all.filter(|read| seen.insert(read.clone())).collect()
+    distinct(e).map(|o| (o.node, AccessMap::of(o))).collect()
+}
+
+/// Operands but for those that read as one before them does.
+fn distinct(e: &EinSum) -> impl Iterator<Item = &Operand> {
+    (e.operands.iter().enumerate()).filter_map(|(at, o)| {
+        let mut same = e.operands[..at].iter().filter(|p| p.node == o.node);
+        let known = same.any(|p| AccessMap::of(p) == AccessMap::of(o));
+        (!known).then_some(o)
+    })
 }
 
 /// What a tile of the labels makes of the output.

@@ -6,18 +6,17 @@ use std::rc::Rc;
 
 use crate::ein::access::AccessMap;
 use crate::ein::einsum::Part;
-use crate::ein::{EinSum, LabelId};
 use crate::graph::{BoundGraph, NodeId};
 use crate::plan::{Layout, NodePlan, Region};
 use crate::quick::Table;
 use crate::task::exchange::{Join, overlaps};
 
-/// One vertex' reads of one tensor: access maps, extents of its labels, labels of its output, join.
-type Read = (Vec<AccessMap>, Vec<usize>, Vec<LabelId>, usize);
-/// A tensor's extents and owner, its readers in order, and the owner of the state that it becomes.
-type Fetched = (Vec<usize>, usize, Vec<Read>, Option<usize>);
-/// Output axes, parts of a result, extents of the labels, join and owner.
-type Sent = (Vec<Vec<LabelId>>, Vec<Part>, Vec<usize>, usize, usize);
+/// A read of a tensor: which one of its readers in order, that one's kind and join, and the operand.
+type Read = (usize, u32, usize, usize);
+/// A tensor's kind and owner, its reads, and the owner of the state that it becomes.
+type Fetched = (u32, usize, Vec<Read>, Option<usize>);
+/// A vertex' kind, join and owner.
+type Sent = (u32, usize, usize);
 
 /// Evaluates placements of one graph; counts that were made are kept.
 #[derive(Default)]
@@ -45,39 +44,40 @@ impl Evaluator {
         for (state, last) in graph.states().filter(|(state, last)| state != last) {
             homes[last.at()] = Some(state);
         }
+        let kinds = graph.kinds();
         let mut moved = vec![0u128; nodes.len()];
         for (tensor, vertex) in graph.ids() {
             let (Some(owner), Some(number)) = (&nodes[tensor.at()].owner, owners[tensor.at()])
             else {
                 continue;
             };
-            if let (Some(e), Some(join)) = (vertex.einsum(), joins[tensor.at()]) {
-                moved[tensor.at()] += self.sent(graph, nodes, tensor, e, join, number);
+            if let Some(join) = joins[tensor.at()] {
+                let key = (kinds[tensor.at()], join, number);
+                let sent = self.sent.entry(key);
+                moved[tensor.at()] += *sent.or_insert_with(|| sent_by(graph, nodes, tensor, owner));
             }
-            let read = |&reader: &NodeId| {
-                let e = graph.node(reader).einsum()?;
-                let own = e.operands.iter().filter(|o| o.node == tensor);
-                let extents = graph.label_extents(reader).to_vec();
-                let out = e.out.iter().flatten().copied().collect();
-                let own = own.map(AccessMap::of).collect();
-                Some((own, extents, out, joins[reader.at()]?))
+            let readers = &readers[tensor.at()];
+            let read = |(at, &reader): (usize, &NodeId)| {
+                let join = joins[reader.at()]?;
+                let all = (0..).zip(&graph.node(reader).einsum()?.operands);
+                let own = all.filter(|(_, o)| o.node == tensor);
+                Some(own.map(move |(operand, _)| (at, kinds[reader.at()], join, operand)))
             };
-            let read: Vec<Read> = readers[tensor.at()].iter().filter_map(read).collect();
+            let read = readers.iter().enumerate().filter_map(read).flatten();
             let home = homes[tensor.at()].filter(|s| nodes[s.at()].owner.is_some());
-            let shape = graph.shape(tensor).to_vec();
-            let key = (shape, number, read, home.and_then(|s| owners[s.at()]));
-            let counted = self
-                .fetched
-                .entry(key)
-                .or_insert_with_key(|(shape, _, read, _)| {
-                    let joins = readers[tensor.at()].iter();
-                    let joins = joins.filter_map(|r| nodes[r.at()].join.as_deref());
-                    let home = home.and_then(|s| nodes[s.at()].owner.as_deref());
-                    Rc::new(fetched(shape, owner, read.iter().zip(joins), home))
-                });
+            let key = (
+                kinds[tensor.at()],
+                number,
+                read.collect(),
+                home.and_then(|s| owners[s.at()]),
+            );
+            let counted = self.fetched.entry(key).or_insert_with(|| {
+                let home = home.and_then(|s| nodes[s.at()].owner.as_deref());
+                Rc::new(fetched(graph, nodes, tensor, owner, readers, home))
+            });
             let size = vertex.dtype.size() as u128;
             let home = homes[tensor.at()].map(|_| tensor);
-            let to = readers[tensor.at()].iter().chain(&home);
+            let to = readers.iter().chain(&home);
             for (node, elements) in to.zip(counted.iter()) {
                 moved[node.at()] += elements * size;
             }
@@ -98,52 +98,45 @@ impl Evaluator {
         };
         layouts.map(|l| l.map(&mut number)).collect()
     }
+}
 
-    fn sent(
-        &mut self,
-        graph: &BoundGraph,
-        nodes: &[NodePlan],
-        node: NodeId,
-        e: &EinSum,
-        join: usize,
-        owner: usize,
-    ) -> u128 {
-        let (Some(made), Some(kept)) = (Join::of(graph, nodes, node), &nodes[node.at()].owner)
-        else {
-            return 0;
-        };
-        let extents = graph.label_extents(node).to_vec();
-        let key = (e.out.clone(), made.parts().to_vec(), extents, join, owner);
-        *self.sent.entry(key).or_insert_with(|| {
-            let mut bytes = 0;
-            for tuple in made.tuples() {
-                for (tile, piece) in overlaps(kept, graph.shape(node), &tuple.output) {
-                    if kept.devices[tile] != tuple.device {
-                        let part = |p: &Part| p.region(&piece).volume() * p.dtype.size();
-                        bytes += made.parts().iter().map(part).sum::<usize>() as u128;
-                    }
-                }
+/// Bytes of partial results of a vertex that move to another device.
+fn sent_by(graph: &BoundGraph, nodes: &[NodePlan], node: NodeId, owner: &Layout) -> u128 {
+    let Some(made) = Join::of(graph, nodes, node) else {
+        return 0;
+    };
+    let mut bytes = 0;
+    for tuple in made.tuples() {
+        for (tile, piece) in overlaps(owner, graph.shape(node), &tuple.output) {
+            if owner.devices[tile] != tuple.device {
+                let part = |p: &Part| p.region(&piece).volume() * p.dtype.size();
+                bytes += made.parts().iter().map(part).sum::<usize>() as u128;
             }
-            bytes
-        })
+        }
     }
+    bytes
 }
 
 /// Elements that each reader fetches, then those that go home.
-fn fetched<'a>(
-    shape: &[usize],
+fn fetched(
+    graph: &BoundGraph,
+    nodes: &[NodePlan],
+    tensor: NodeId,
     owner: &Layout,
-    reads: impl Iterator<Item = (&'a Read, &'a Layout)>,
+    readers: &[NodeId],
     home: Option<&Layout>,
 ) -> Vec<u128> {
+    let shape = graph.shape(tensor);
     let mut held: BTreeMap<u32, Vec<Region>> = BTreeMap::new();
     for (tile, device) in owner.iter(shape) {
         held.entry(device).or_default().push(tile);
     }
     let mut fetch = |device: u32, want: Region| {
         let boxes = held.entry(device).or_default();
+        if want.is_empty() || boxes.iter().any(|b| b.contains(&want)) {
+            return 0;
+        }
         let mut rest = vec![want.clone()];
-        rest.retain(|r| !r.is_empty());
         for b in boxes.iter() {
             if rest.iter().any(|r| r.common(b) > 0) {
                 rest = rest.iter().flat_map(|r| r.subtract(b)).collect();
@@ -155,15 +148,21 @@ fn fetched<'a>(
         rest.iter().map(|r| r.volume() as u128).sum::<u128>()
     };
     let mut out = Vec::new();
-    for ((accesses, extents, out_labels, _), join) in reads {
+    for &reader in readers {
+        let (vertex, join) = (graph.node(reader), &nodes[reader.at()].join);
+        let (Some(e), Some(join)) = (vertex.einsum(), join) else {
+            continue;
+        };
+        let own = e.operands.iter().filter(|o| o.node == tensor);
+        let accesses: Vec<AccessMap> = own.map(AccessMap::of).collect();
+        let extents = graph.label_extents(reader);
         let mut elements = 0;
         let makes = |tile: &Region| {
-            out_labels
-                .iter()
-                .all(|l| tile.0[l.at()].0 < tile.0[l.at()].1)
+            let mut out = e.out.iter().flatten().map(|l| tile.0[l.at()]);
+            out.all(|(from, to)| from < to)
         };
         for (tile, device) in join.iter(extents).filter(|(tile, _)| makes(tile)) {
-            for access in accesses {
+            for access in &accesses {
                 elements += fetch(device, access.footprint(&tile, shape));
             }
         }

@@ -27,6 +27,9 @@ struct Wish {
     axes: Vec<(usize, Vec<u8>)>,
 }
 
+/// A neighbour that is placed: the kind of the edge, whether that is its have, and its list.
+type Near = (usize, bool, usize);
+
 pub(super) struct Aligner<'a> {
     model: &'a Model,
     tables: &'a mut Tables<Spread>,
@@ -58,20 +61,29 @@ impl<'a> Aligner<'a> {
 
     /// A placement with these vectors.
     pub fn place(&mut self, vectors: &[Vector]) -> Incumbent {
-        let mut spreads: Vec<Option<Spread>> = vec![None; vectors.len()];
+        let model = self.model;
+        // equal vectors among neighbours that are placed alike are placed alike
+        let mut known: Table<(&Vector, Vec<Near>), Rc<List<Spread>>> = Table::default();
+        let mut placed: Vec<Rc<List<Spread>>> = Vec::with_capacity(vectors.len());
         for (v, vector) in vectors.iter().enumerate() {
-            spreads[v] = self.model.variables[v].fixed.clone().or_else(|| {
-                let wishes = self.wishes(v, vector, |u| spreads[u].as_ref());
-                Some(aligned(vector, wishes.iter()))
+            if let Some(fixed) = &model.variables[v].fixed {
+                placed.push(self.tables.lists.intern(vec![fixed.clone()]));
+                continue;
+            }
+            let near = self.around[v].iter().filter_map(|&(e, needs)| {
+                let edge = &model.edges[e];
+                let other = if needs { edge.have } else { edge.need };
+                Some((edge.kind, needs, placed.get(other.at())?.id))
             });
+            let alike = known.entry((vector, near.collect())).or_insert_with(|| {
+                let wishes = self.wishes(v, vector, |u| Some(&placed.get(u)?.all[0]));
+                let lists = &mut self.tables.lists;
+                lists.intern(vec![aligned(vector, wishes.iter())])
+            });
+            placed.push(alike.clone());
         }
-        let spreads: Vec<Spread> = spreads.into_iter().flatten().collect();
-        let lists = &mut self.tables.lists;
-        let alone: Vec<_> = spreads
-            .iter()
-            .map(|s| lists.intern(vec![s.clone()]))
-            .collect();
-        let problem = self.tables.problem(self.model, &alone);
+        let problem = self.tables.problem(model, &placed);
+        let spreads: Vec<Spread> = placed.iter().map(|p| p.all[0].clone()).collect();
         let cost = problem.cost(&vec![0; spreads.len()]);
         Incumbent { spreads, cost }
     }

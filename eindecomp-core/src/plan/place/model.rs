@@ -113,10 +113,10 @@ impl Model {
         for (domain, variable) in domains.iter_mut().zip(&self.variables) {
             let Some(node) = variable.join else { continue };
             let all = domain.all.iter();
-            let kept: Vec<Vector> = all.filter(|v| keep(node, &v.parts)).cloned().collect();
+            let kept: Vec<&Vector> = all.filter(|v| keep(node, &v.parts)).collect();
             some |= !kept.is_empty();
             if !kept.is_empty() && kept.len() < domain.all.len() {
-                *domain = self.vectors.intern(kept);
+                *domain = self.vectors.intern(kept.into_iter().cloned().collect());
             }
         }
         (domains, some)

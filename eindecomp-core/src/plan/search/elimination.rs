@@ -9,7 +9,7 @@
 //! [`Budget`], its factors are split into groups that fit (mini-buckets): the bound stays valid.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BinaryHeap};
 
 use super::INFEASIBLE;
 use super::algebra::{Algebra, Factor};
@@ -59,7 +59,8 @@ pub(super) struct Elimination {
     depth: Vec<u32>,
     /// Per variable not yet eliminated: its place in the order.
     rank: Vec<Option<Rank>>,
-    order: BTreeSet<(Rank, u32)>,
+    /// Every variable at its place, and at those that it had before.
+    order: BinaryHeap<Reverse<(Rank, u32)>>,
     pub clusters: Vec<Cluster>,
     /// What is left of the costs when every factor is over no variable.
     pub constant: u128,
@@ -83,7 +84,7 @@ impl Elimination {
             neighbours: vec![Vec::new(); n],
             depth: vec![0; n],
             rank: vec![None; n],
-            order: BTreeSet::new(),
+            order: BinaryHeap::new(),
             clusters: Vec::new(),
             constant: 0,
             feasible: true,
@@ -129,7 +130,7 @@ impl Elimination {
     pub fn run(&mut self, go_on: &mut dyn FnMut(u64) -> bool) {
         let all = self.budget.work;
         let mut spent = 0;
-        while let Some((_, v)) = self.order.pop_first() {
+        while let Some(v) = self.next() {
             if self.budget.work > 0 {
                 spent = all - self.budget.work;
             }
@@ -146,7 +147,7 @@ impl Elimination {
     /// far, says no: was each eliminated?
     pub fn run_whole(&mut self, go_on: &mut dyn FnMut(u64) -> bool) -> bool {
         let all = self.budget.work;
-        while let Some((_, v)) = self.order.pop_first() {
+        while let Some(v) = self.next() {
             if self.split || !go_on(all - self.budget.work) {
                 return false;
             }
@@ -261,12 +262,19 @@ impl Elimination {
 
     fn rank_again(&mut self, v: u32) {
         let rank = self.rank_of(v);
-        match self.rank[v as usize].replace(rank) {
-            Some(old) if old == rank => return,
-            Some(old) => drop(self.order.remove(&(old, v))),
-            None => {}
+        if self.rank[v as usize].replace(rank) != Some(rank) {
+            self.order.push(Reverse((rank, v)));
         }
-        self.order.insert((rank, v));
+    }
+
+    /// The variable to eliminate next.
+    fn next(&mut self) -> Option<u32> {
+        loop {
+            let Reverse((rank, v)) = self.order.pop()?;
+            if self.rank[v as usize] == Some(rank) {
+                return Some(v);
+            }
+        }
     }
 
     fn rank_of(&self, v: u32) -> Rank {
@@ -350,8 +358,8 @@ impl Elimination {
             let key = |f: &Factor| (Reverse(f.scope.len()), f.table);
             key(a).cmp(&key(b)).then_with(|| a.scope.cmp(&b.scope))
         });
-        let all = self.algebra.scope(&order).into_iter().filter(|s| s.0 != v);
-        let sizes = all.map(|(_, m)| self.algebra.maps.classes(m) as u64);
+        let all = self.neighbours[v as usize].iter();
+        let sizes = all.map(|(_, m)| self.algebra.maps.classes(*m) as u64);
         if !order.is_empty() && sizes.fold(1, u64::saturating_mul) <= limit {
             return vec![order];
         }
@@ -393,9 +401,11 @@ impl Elimination {
         let mut chosen = vec![0u32; self.domains.len()];
         let (maps, tables) = (&self.algebra.maps, &self.algebra.tables);
         let same = |a: &Cluster, b: &Cluster| a.variable == b.variable;
+        let mut costs = Vec::new();
         for split in self.clusters.chunk_by(same).rev() {
             let v = split[0].variable;
-            let mut costs = vec![0u64; self.domains[v as usize]];
+            costs.clear();
+            costs.resize(self.domains[v as usize], 0u64);
             for factor in split.iter().flat_map(|c| &c.factors) {
                 let (mut start, mut step, mut own) = (0, 1, (0, &[][..]));
                 for &(u, map) in factor.scope.iter().rev() {

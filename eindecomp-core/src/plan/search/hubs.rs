@@ -169,10 +169,14 @@ impl Hubs<'_> {
         budget: Budget,
         progress: &dyn Progress,
     ) -> Option<Hubs<'a>> {
-        let mut around: Vec<BTreeSet<VarId>> = vec![BTreeSet::new(); problem.variables()];
+        let mut around: Vec<Vec<VarId>> = vec![Vec::new(); problem.variables()];
         for e in problem.raw_edges() {
-            around[e.from.at()].insert(e.to);
-            around[e.to.at()].insert(e.from);
+            around[e.from.at()].push(e.to);
+            around[e.to.at()].push(e.from);
+        }
+        for near in &mut around {
+            near.sort_unstable();
+            near.dedup();
         }
         let is = |v: &VarId| around[v.at()].len() >= degree;
         let hubs: Vec<VarId> = problem.ids().filter(is).collect();
