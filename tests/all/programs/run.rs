@@ -9,7 +9,7 @@ use eindecomp_core::ein::access::splittable;
 use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::graph::from_syntax::{Context, NoForeign, block_graph_with};
 use eindecomp_core::graph::testing::Rng;
-use eindecomp_core::graph::{BoundGraph, NodeId, Pin, Role};
+use eindecomp_core::graph::{BoundGraph, Node, NodeId, Pin, Role};
 use eindecomp_core::plan::planner::{Objective, PlanError, PlanOptions, plan};
 use eindecomp_core::plan::testing::random_plan;
 use eindecomp_core::plan::{Cluster, Plan, Residency};
@@ -106,8 +106,11 @@ impl Runner {
         let mut rng = Rng::new(seed ^ 0x5eed);
         let devices = 1 + rng.below(8) as u32;
         let mut modes: Vec<Option<MemoryMode>> = MemoryMode::ALL.map(Some).into();
-        // GPUs
-        modes.push(None);
+        // GPUs, which run no kernel of the host.
+        let opaque = |(_, node): (_, &Node)| node.einsum().is_some_and(|e| e.opaque().is_some());
+        if !graph.ids().any(opaque) {
+            modes.push(None);
+        }
         let mode = rng.one_of(&modes);
         let plan = placed(&graph, devices, &mut rng)?;
         let tasks = lower(&graph, &plan).map_err(|e| format!("tasks: {e}"))?;
