@@ -163,7 +163,9 @@ fn nothing_panics_or_hangs() {
 }
 
 /// Programs that once broke something, as small as they get.
-const FOUND: [&str; 8] = [
+const FOUND: [&str; 9] = [
+    // A constant that is as large as they get, and more of it.
+    "fn f<dim N>(s: f32[N]) -> f32[N] { let y[i in N, t in 9223372036854775807] = s[t / 2]; y }",
     // A coefficient without a magnitude.
     "fn f<dim N>() -> f32 where 9223372036854775807 / D * K == 1 {}",
     // Items that are not there, behind their `#[cfg]`.

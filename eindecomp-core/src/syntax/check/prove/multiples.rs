@@ -189,7 +189,7 @@ impl Multiples {
             .filter(|by| by.as_const().is_none())
             .find_map(|by| forms.iter().find_map(|form| of_form(by, form)));
         // A product of sizes is at least as large as its factor.
-        let most = own.as_const().unwrap_or(0) + slack;
+        let most = own.as_const().unwrap_or(0).saturating_add(slack);
         let more = |by: &Dim| by.terms().all(|(_, c)| c > most);
         let larger = |by: &Dim| most <= 0 || more(by) || self.in_parts(by).iter().any(more);
         let upward = own.as_const().is_some_and(|own| own >= 0);
