@@ -405,6 +405,10 @@ impl BodyCx<'_> {
         if self.facts.holds(&clause.left, clause.cmp, &clause.right) {
             return;
         }
+        if self.facts.refuted(&clause.left, clause.cmp, &clause.right) {
+            self.errors.push(diag);
+            return;
+        }
         let symbols = (&clause.left - &clause.right).symbols();
         if let Some(number) = symbols.iter().find(|s| self.numbers.contains(s)) {
             let text = format!(

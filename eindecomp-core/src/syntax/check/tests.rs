@@ -42,6 +42,21 @@ fn consts_are_those_that_the_signatures_mention() {
 }
 
 #[test]
+fn a_size_that_a_call_solves_for_is_at_least_0() {
+    let checked = accepts(
+        "fn third<dim H>(x: f32[H + 3]) -> f32[] { let y[] = x[2]; y }
+        fn f<dim N>(x: f32[N], z: f32[2*N + 4]) -> f32[] { let a = third(x); let b = third(z); let y[] = a + b; y }
+        fn g<dim N>(x: f32[N]) -> f32[] where N > 4 { let y = third(x); y }",
+    );
+    let clauses = |block: &str| {
+        let clauses = checked.block(block).unwrap().clauses.iter();
+        clauses.map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(clauses("f"), ["N - 3 >= 0"]);
+    assert_eq!(clauses("g"), ["N > 4"]);
+}
+
+#[test]
 fn a_const_of_a_callee_may_be_called_as_a_dim_of_the_caller() {
     let checked = accepts(
         "fn g<dim D>(x: f32[D, N]) -> f32[D] { let y[d] = sum[n] x[d, n]; y }

@@ -477,6 +477,7 @@ pub(super) fn signature(
         results.clear();
     }
     clauses.extend(scope.implicit);
+    clauses.extend(sizes(&dims, &block.generics, &params, &results));
     let known = Block {
         name: block.head.name.clone(),
         dims,
@@ -494,6 +495,33 @@ pub(super) fn signature(
         true => Ok(known),
         false => Err(Some(Box::new(known))),
     }
+}
+
+/// Dims that no axis has for itself: a call solves an axis for them, and what comes out may be below 0.
+fn sizes(
+    dims: &[Arc<str>],
+    generics: &[Generic],
+    params: &[Param],
+    results: &[ResultVar],
+) -> Vec<Clause> {
+    let of_params = params.iter().flat_map(|param| param.ty.dims());
+    let axes: Vec<&Dim> = of_params
+        .chain(results.iter().flat_map(|result| result.ty.dims()))
+        .collect();
+    let solved = |name: &&Ident| {
+        let dim = Dim::sym(name.name.clone());
+        let inside = |axis: &&Dim| axis.symbols().contains(&name.name);
+        dims.contains(&name.name) && !axes.contains(&&dim) && axes.iter().any(inside)
+    };
+    let clause = |name: &Ident| Clause {
+        left: Dim::sym(name.name.clone()),
+        cmp: CmpOp::Ge,
+        right: Dim::from(0),
+        origin: Origin::Extent,
+        span: name.span,
+    };
+    let declared = generics.iter().map(Generic::name);
+    declared.filter(solved).map(clause).collect()
 }
 
 /// Where the extents of a type stand, from the outside in.
