@@ -65,7 +65,8 @@ pub fn two_places(source: &Source, diag: &Diag, message: TokenStream) -> TokenSt
     let name = Ident::new(&snake(note), start);
     let body = call(source, *place, fail, quote!(message));
     let here = call(source, diag.primary, quote!(#name), message);
-    quote!(const fn #name(message: __ein::Message<'_>) { #body } #here)
+    // A dim or const in it is upper case.
+    quote!(#[allow(non_snake_case)] const fn #name(message: __ein::Message<'_>) { #body } #here)
 }
 
 /// What fails, as a path at `span`.
@@ -178,7 +179,7 @@ mod tests {
             .secondary(Span::new(0, 1), "`k` is 512 here");
         let text = emitted(&[diag, Diag::new(Code::Syntax, Span::new(0, 1), "y")]);
         assert!(text.contains("use ed :: __private as __ein ;"), "{text}");
-        let call = "const fn k_is_512_here (message : __ein :: Message < '_ >) { __ein :: error (message) }";
+        let call = "# [allow (non_snake_case)] const fn k_is_512_here (message : __ein :: Message < '_ >) { __ein :: error (message) }";
         assert!(text.contains(call), "{text}");
         assert_eq!(text.matches("compile_error").count(), 1, "{text}");
     }
