@@ -319,7 +319,14 @@ pub(crate) fn solve_linear(
     }
     let of = |s: &str| dims.get(s).cloned();
     let (slope, rest) = (slope.try_substitute(&of)?, rest.try_substitute(&of)?);
-    (slope.as_const() != Some(0)).then(|| (symbol.clone(), (actual - &rest).floor_div(&slope)))
+    let (zero, product) = (Dim::from(0), actual - &rest);
+    // A divisor is at least 1.
+    let value = match slope.as_const() {
+        Some(0) => return None,
+        Some(..0) => (&zero - &product).floor_div(&(&zero - &slope)),
+        _ => product.floor_div(&slope),
+    };
+    Some((symbol.clone(), value))
 }
 
 /// The same const from where no dim hides it.

@@ -46,7 +46,9 @@ fn a_size_that_a_call_solves_for_is_at_least_0() {
     let checked = accepts(
         "fn third<dim H>(x: f32[H + 3]) -> f32[] { let y[] = x[2]; y }
         fn f<dim N>(x: f32[N], z: f32[2*N + 4]) -> f32[] { let a = third(x); let b = third(z); let y[] = a + b; y }
-        fn g<dim N>(x: f32[N]) -> f32[] where N > 4 { let y = third(x); y }",
+        fn g<dim N>(x: f32[N]) -> f32[] where N > 4 { let y = third(x); y }
+        fn rest<dim A, dim B>(x: f32[A], y: f32[A - B]) -> f32[A] { let z[a] = x[a] + sum[b in A - B] y[b]; z }
+        fn h<dim N, dim M>(x: f32[N], y: f32[M]) -> f32[N] where M <= N { let z = rest(x, y); z }",
     );
     let clauses = |block: &str| {
         let clauses = checked.block(block).unwrap().clauses.iter();
@@ -54,6 +56,7 @@ fn a_size_that_a_call_solves_for_is_at_least_0() {
     };
     assert_eq!(clauses("f"), ["N - 3 >= 0"]);
     assert_eq!(clauses("g"), ["N > 4"]);
+    assert_eq!(clauses("h"), ["M <= N"]);
 }
 
 #[test]
