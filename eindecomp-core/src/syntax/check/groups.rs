@@ -31,9 +31,14 @@ pub(super) fn divisor(cx: &BodyCx<'_>, whole: &Dim, groups: &Dim) -> Option<(Dim
 
 /// An index divided by the size of its group.
 pub(super) fn quotient(index: &str, size: &Dim) -> String {
-    match size.as_symbol().is_some() || size.as_const().is_some() {
-        true => format!("{index} / {size}"),
-        false => format!("{index} / ({size})"),
+    format!("{index} / {}", factor(size))
+}
+
+/// An extent behind `/`, `%` or `*`.
+pub(super) fn factor(extent: &Dim) -> String {
+    match extent.as_symbol().is_some() || extent.as_const().is_some() {
+        true => extent.to_string(),
+        false => format!("({extent})"),
     }
 }
 

@@ -2,7 +2,7 @@
 //! the range that it has and what would keep it inside.
 
 use super::fixes::quotients_in;
-use super::groups::{divisor, quotient};
+use super::groups::{divisor, factor, quotient};
 use super::guards::{self, Guards};
 use super::lengths::Length;
 use super::padding::pad;
@@ -218,7 +218,8 @@ impl Walk<'_, '_> {
         let diag = match shorten {
             _ if grouped => diag,
             Some(_) if self.stores => diag.help(format!(
-                "a state has to be as long as what is stored into it; `({text}) % {extent}` comes round to its start"
+                "a state has to be as long as what is stored into it; `({text}) % {}` comes round to its start",
+                factor(extent)
             )),
             Some(help) => diag.help(help),
             None if !whole => diag.help("read it under an `if` that keeps the member in range"),
