@@ -163,7 +163,9 @@ fn nothing_panics_or_hangs() {
 }
 
 /// Programs that once broke something, as small as they get.
-const FOUND: [&str; 9] = [
+const FOUND: [&str; 10] = [
+    // A dim and a parameter of one raw name.
+    "fn members<dim r#fn>(r#fn: f32) -> f32 { r#fn }",
     // A constant that is as large as they get, and more of it.
     "fn f<dim N>(s: f32[N]) -> f32[N] { let y[i in N, t in 9223372036854775807] = s[t / 2]; y }",
     // A coefficient without a magnitude.

@@ -114,15 +114,19 @@ pub fn expand(cx: &Context, block: &Block, signature: &Signature) -> TokenStream
 fn free_dims(block: &Block) -> Vec<(&ast::Ident, String)> {
     let types: Vec<String> = block.params.iter().map(|p| p.ty.to_string()).collect();
     let word = |c: char| !(c.is_alphanumeric() || c == '_');
-    let determined = |name: &str| types.iter().any(|ty| ty.split(word).any(|w| w == name));
+    let plain = |name: &str| name.strip_prefix("r#").unwrap_or(name).to_owned();
+    let determined = |name: &str| {
+        let name = plain(name);
+        types.iter().any(|ty| ty.split(word).any(|w| w == name))
+    };
     let dims = block.generics.iter().filter_map(|generic| match generic {
         Generic::Dim(name) => Some(name),
         _ => None,
     });
     let free = dims.filter(|name| !determined(name.as_str()));
     free.map(|name| {
-        let lower = name.as_str().to_lowercase();
-        match block.params.iter().any(|p| p.name.as_str() == lower) {
+        let lower = plain(name.as_str()).to_lowercase();
+        match block.params.iter().any(|p| plain(p.name.as_str()) == lower) {
             true => (name, format!("dim_{lower}")),
             false => (name, lower),
         }
