@@ -360,7 +360,7 @@ impl BodyCx<'_> {
         }
         let statements = self.statements(stmts.as_deref().unwrap_or_default());
         if let (true, Some(stmts)) = (whole, &stmts) {
-            let large = self.too_large(stmts);
+            let large = self.too_large(stmts, statements);
             self.errors.extend(large);
         }
         self.block.consts = self.dims.consts;

@@ -2,6 +2,7 @@
 
 use super::body::BodyCx;
 use super::tree::{Field, Type};
+use super::walk::place;
 use crate::syntax::ast::{self, Ident};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::nearest;
@@ -88,15 +89,8 @@ impl BodyCx<'_> {
     }
 }
 
-fn place_of(e: &ast::Expr) -> Option<&ast::Place> {
-    match &e.kind {
-        ast::ExprKind::Access { place, .. } | ast::ExprKind::Name(place) => Some(place),
-        _ => None,
-    }
-}
-
 fn names_field(e: &ast::Expr, name: &str) -> bool {
-    let here = place_of(e).is_some_and(|place| place.fields.iter().any(|f| f.as_str() == name));
+    let here = place(e).is_some_and(|place| place.fields.iter().any(|f| f.as_str() == name));
     here || e.children().into_iter().any(|e| names_field(e, name))
 }
 

@@ -103,14 +103,40 @@ impl BodyCx<'_> {
         })
     }
 
+    /// The statement that defines the name at `place`: what is on its left, and its value.
+    fn defined_at(&self, place: Span) -> Option<(&Pattern, &ast::Expr)> {
+        self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
+            StmtKind::Let { pat, value, .. } if pat.names.iter().any(|n| n.span == place) => {
+                Some((pat, value))
+            }
+            _ => None,
+        })
+    }
+
+    /// The only axis that the statement at `place` gives otherwise than `declared`: which it is, its index on the
+    /// left, and the value.
+    pub(super) fn odd_index(
+        &self,
+        place: Span,
+        found: &[Dim],
+        declared: &[Dim],
+    ) -> Option<(usize, &IndexDecl, &ast::Expr)> {
+        let (pattern, value) = self.defined_at(place)?;
+        let mut other = (0..found.len()).filter(|&at| declared.get(at) != Some(&found[at]));
+        let (Some(at), None) = (other.next(), other.next()) else {
+            return None;
+        };
+        match pattern.indices.as_ref()?.get(at)? {
+            LeftIndex::Index(decl) => Some((at, decl, value)),
+            _ => None,
+        }
+    }
+
     /// The left indices of the statement that defines the name at `place`, in another order, if
     /// its axes then are those `declared`.
     pub(super) fn reordered(&self, place: Span, found: &Type, declared: &Type) -> Option<Fix> {
         let (found, declared) = (&found.tensor()?.axes, &declared.tensor()?.axes);
-        let pattern = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
-            StmtKind::Let { pat, .. } if pat.names.iter().any(|n| n.span == place) => Some(pat),
-            _ => None,
-        })?;
+        let (pattern, _) = self.defined_at(place)?;
         let indices = pattern.indices.as_ref()?.iter().map(|index| match index {
             LeftIndex::Index(decl) => Some(decl),
             _ => None,
@@ -423,19 +449,7 @@ impl BodyCx<'_> {
     /// other's place, if its axes then are those `declared`.
     pub(super) fn transposed(&self, place: Span, found: &Type, declared: &Type) -> Option<Fix> {
         let (found, declared) = (&found.tensor()?.axes, &declared.tensor()?.axes);
-        let (pattern, value) = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
-            StmtKind::Let { pat, value, .. } if pat.names.iter().any(|n| n.span == place) => {
-                Some((pat, value))
-            }
-            _ => None,
-        })?;
-        let mut other = (0..found.len()).filter(|&at| declared.get(at) != Some(&found[at]));
-        let (Some(at), None) = (other.next(), other.next()) else {
-            return None;
-        };
-        let LeftIndex::Index(decl) = pattern.indices.as_ref()?.get(at)? else {
-            return None;
-        };
+        let (at, decl, value) = self.odd_index(place, found, declared)?;
         let name = decl.name.as_str();
         // Its axis is the one of its name.
         if is_like(&found[at], name) && !is_like(declared.get(at)?, name) {

@@ -5,7 +5,7 @@ use super::fixes::{index_names, quotients_in, range, whole_tensors};
 use super::tree::{Type, VarId};
 use super::walk::{self, free};
 use crate::ein::Dim;
-use crate::syntax::ast::{self, CmpOp, Expr, ExprKind, StmtKind};
+use crate::syntax::ast::{self, CmpOp, Expr, ExprKind};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::{are, count};
 use crate::syntax::token::Span;
@@ -128,21 +128,8 @@ impl BodyCx<'_> {
     /// is shorter there.
     fn in_part(&self, place: Span, found: &Type, declared: &Type) -> Option<Fix> {
         let (found, declared) = (&found.tensor()?.axes, &declared.tensor()?.axes);
-        let (pattern, value) = self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
-            StmtKind::Let { pat, value, .. } if pat.names.iter().any(|n| n.span == place) => {
-                Some((pat, value))
-            }
-            _ => None,
-        })?;
-        let differs = |at: &usize| declared.get(*at) != Some(&found[*at]);
-        let mut other = (0..found.len()).filter(differs);
-        let (Some(at), None) = (other.next(), other.next()) else {
-            return None;
-        };
+        let (at, decl, value) = self.odd_index(place, found, declared)?;
         let wanted = declared.get(at).filter(|_| found.len() == declared.len())?;
-        let ast::LeftIndex::Index(decl) = pattern.indices.as_ref()?.get(at)? else {
-            return None;
-        };
         let name = decl.name.as_str();
         let mut places = Vec::new();
         walk::stands(value, name, &mut places);
@@ -206,7 +193,7 @@ impl BodyCx<'_> {
 
     /// Counts what an expression names as read.
     fn read(&mut self, e: &Expr) {
-        if let ExprKind::Name(place) | ExprKind::Access { place, .. } = &e.kind
+        if let Some(place) = walk::place(e)
             && let Some(name) = place.path.as_ident()
             && let Some(var) = self.lookup(name.as_str())
         {

@@ -60,17 +60,21 @@ impl BodyCx<'_> {
         place: Span,
     ) -> Option<Diag> {
         let (rounds, each) = (self.rounds(var), self.statements(body));
+        if each > MAX_STATEMENTS || rounds.saturating_mul(each) <= MAX_STATEMENTS {
+            return None;
+        }
         let text = format!(
             "this `for` is {rounds} rounds of {each} statements, but a graph has \
              {MAX_STATEMENTS} at most"
         );
-        let large = each <= MAX_STATEMENTS && rounds.saturating_mul(each) > MAX_STATEMENTS;
-        large.then(|| Diag::new(Code::TooLarge, place, text))
+        Some(Diag::new(Code::TooLarge, place, text))
     }
 
-    /// The refusal of a block that is too many statements.
-    pub(super) fn too_large(&self, stmts: &[Stmt]) -> Option<Diag> {
-        let count = self.statements(stmts);
+    /// The refusal of a block of `count` statements, if these are too many.
+    pub(super) fn too_large(&self, stmts: &[Stmt], count: usize) -> Option<Diag> {
+        if count <= MAX_STATEMENTS {
+            return None;
+        }
         let text = format!(
             "block `{}` is {count} statements when its calls are written out, but a graph has \
              {MAX_STATEMENTS} at most",
@@ -90,7 +94,7 @@ impl BodyCx<'_> {
             }
             _ => diag,
         };
-        (count > MAX_STATEMENTS).then(|| diag.help(NO_STEP))
+        Some(diag.help(NO_STEP))
     }
 }
 

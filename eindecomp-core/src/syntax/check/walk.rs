@@ -13,6 +13,14 @@ pub(super) fn name(e: &Expr) -> Option<&str> {
     }
 }
 
+/// What an expression reads all or an element of.
+pub(super) fn place(e: &Expr) -> Option<&Place> {
+    match &e.kind {
+        ExprKind::Access { place, .. } | ExprKind::Name(place) => Some(place),
+        _ => None,
+    }
+}
+
 /// Does an expression name one of these?
 pub(super) fn mentions(e: &Expr, names: &[&str]) -> bool {
     name(e).is_some_and(|name| names.contains(&name))
@@ -70,11 +78,7 @@ pub(super) fn stmts_use(stmts: &[Stmt], wanted: &str) -> usize {
 
 /// How often an expression reads this, an element or a field of it.
 pub(super) fn uses_in(e: &Expr, wanted: &str) -> usize {
-    let place = match &e.kind {
-        ExprKind::Access { place, .. } | ExprKind::Name(place) => Some(place),
-        _ => None,
-    };
-    let root = place.and_then(|place| place.path.as_ident());
+    let root = place(e).and_then(|place| place.path.as_ident());
     let here = root.is_some_and(|root| root.as_str() == wanted);
     let children = e.children().into_iter().map(|e| uses_in(e, wanted));
     usize::from(here) + children.sum::<usize>()
