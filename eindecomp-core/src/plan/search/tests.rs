@@ -337,3 +337,19 @@ fn groups_in_one_memory_are_packed_best() {
     assert_eq!(found.cost, least.into());
     assert!(found.bound <= found.cost);
 }
+
+/// The second value of `b` has lost all that `a` allows with it when `a` decides `b`: `b` does not decide `a`.
+#[test]
+fn a_value_without_support_decides_nothing() {
+    let mut problem = Problem::new();
+    let a = problem.add_variable(vec![INFEASIBLE, 0, INFEASIBLE, 5]);
+    let [b, c] = [(); 2].map(|()| problem.add_variable(vec![0, 0]));
+    let pair = problem.pair_table(&[0, 1, 0, 1], &[0, 1], &[0, 0, 0, INFEASIBLE]);
+    problem.add_pair(a, b, pair);
+    let other = problem.dense(2, 2, vec![0, 1, 1, 0]);
+    problem.add_pair(b, c, other);
+    let small = Contraction::of(&problem).unwrap();
+    let found = exhaustive::solve(&small.problem, u128::MAX).unwrap();
+    assert_eq!((found.cost, small.constant), (0, 0));
+    assert_eq!(small.expand(&found.assignment), [1, 0, 0]);
+}

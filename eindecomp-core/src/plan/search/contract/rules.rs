@@ -150,20 +150,16 @@ impl State {
                 continue;
             };
             let degrees = [v, u].map(|w| self.near[w as usize].len());
-            let (into, part, map) = if d == e {
-                // one decides the other as well: every value has its own
-                match degrees[0] >= degrees[1] {
-                    true => (v, u, map),
-                    false => {
-                        let mut back = vec![0; e];
-                        (0u32..).zip(&map).for_each(|(x, &y)| back[y as usize] = x);
-                        (u, v, back)
-                    }
-                }
-            } else if degrees[1] <= SPREAD {
-                (v, u, map)
-            } else {
-                continue;
+            let mut back = vec![None; e];
+            (0u32..)
+                .zip(&map)
+                .for_each(|(x, &y)| back[y as usize] = Some(x));
+            // one decides the other as well where every value has its own: not if one is left that nothing supports
+            let back = back.into_iter().collect::<Option<Vec<u32>>>();
+            let (into, part, map) = match back.filter(|_| d == e) {
+                Some(back) if degrees[0] < degrees[1] => (u, v, back),
+                None if degrees[1] > SPREAD => continue,
+                _ => (v, u, map),
             };
             self.merge(into, part, map);
             self.push(into);
