@@ -100,7 +100,9 @@ pub(super) fn store_at(folder: &Path, hash: &str, text: &[u8], now: SystemTime) 
 
 fn try_store(folder: &Path, hash: &str, text: &[u8], now: SystemTime) -> io::Result<()> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    if fs::symlink_metadata(folder).is_ok() && !folder.is_dir() {
+    // asked once: what was a folder then may be gone by now
+    let other = |what: fs::Metadata| !(what.is_dir() || what.is_symlink() && folder.is_dir());
+    if fs::symlink_metadata(folder).is_ok_and(other) {
         return Err(io::Error::new(
             io::ErrorKind::NotADirectory,
             "it is no folder",
