@@ -6,20 +6,25 @@
 //! [`MAX_OPERATORS`], so that neither this parser nor any later walk over the tree can exhaust the
 //! stack.
 
+mod access;
 mod applied;
 mod attrs;
 mod axes;
 mod brackets;
+mod clauses;
 mod compound;
 mod constants;
 mod cursor;
 mod declared;
+mod dim;
 mod expr;
 mod foreign;
+mod generics;
 mod item;
 mod kept;
 mod loops;
 mod pattern;
+mod reduce;
 mod sliced;
 mod slips;
 mod stmt;

@@ -6,20 +6,16 @@ use std::sync::Arc;
 use super::dims::{DimScope, numbers, tensors};
 use super::instance::{Instances, is_generic};
 use super::kernels;
-use super::prove::{Equality, Facts};
+use super::prove::Facts;
 use super::recovered::{self, Guess, Sketch};
 use super::refused::Once;
 use super::rounds;
-use super::tree::{
-    Block, Body, Checked, Clause, Obligation, Origin, ParamRole, Place, Stmt, TensorType, Type,
-    Var, VarId, Warning,
-};
+use super::tree::{Block, Body, Checked, Obligation, Origin, Stmt, Type, Var, VarId, Warning};
 use super::types::{Declared, one_more, reserved};
+use super::variables::Known;
 use super::walk;
-use crate::ein::Dim;
-use crate::syntax::ast::{self, CmpOp, Ident, Item};
+use crate::syntax::ast::{self, Ident, Item};
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::names::nearest;
 use crate::syntax::token::Span;
 
 /// The program around a block.
@@ -68,23 +64,6 @@ impl<'a> Items<'a> {
         }
         items
     }
-}
-
-/// A variable while its block is checked.
-pub(super) struct Known {
-    pub(super) name: Arc<str>,
-    /// `None` if what defines it is wrong and does not say: whatever reads it says nothing.
-    pub(super) ty: Option<Type>,
-    /// What defines it is wrong, and the type is what it says all the same.
-    pub(super) guessed: bool,
-    pub(super) role: Option<ParamRole>,
-    pub(super) mutable: bool,
-    pub(super) span: Span,
-    pub(super) used: bool,
-    /// It lasts for one round of a loop, and hides this one outside.
-    pub(super) hides: Option<VarId>,
-    /// It is an element of this array, another one each round.
-    pub(super) element_of: Option<VarId>,
 }
 
 /// A block being checked.
@@ -385,213 +364,5 @@ impl BodyCx<'_> {
             });
         }
         (self.block, self.errors, self.warnings)
-    }
-
-    /// Adds an implicit clause where it does not follow; over consts it is an obligation.
-    pub(super) fn require(&mut self, clause: Clause) {
-        let (code, text) = match &clause.origin {
-            Origin::Declared => (Code::ClauseFalse, "a `where` clause does not hold".into()),
-            Origin::Divisor => (Code::Extent, "a divisor is below 1".into()),
-            Origin::Extent => (Code::Extent, "an extent is negative".into()),
-            Origin::Access(access) => (Code::OutOfRange, format!("`{access}` leaves its axis")),
-            Origin::Equal(what) => (Code::ExtentMismatch, format!("{what}, which fails")),
-        };
-        let diag = Diag::new(code, clause.span, text);
-        self.require_or(clause, diag);
-    }
-
-    /// [`BodyCx::require`], `diag` being the error if it is over consts and does not hold.
-    pub(super) fn require_or(&mut self, clause: Clause, diag: Diag) {
-        if self.facts.holds(&clause.left, clause.cmp, &clause.right) {
-            return;
-        }
-        if self.facts.refuted(&clause.left, clause.cmp, &clause.right) {
-            self.errors.push(diag);
-            return;
-        }
-        let symbols = (&clause.left - &clause.right).symbols();
-        if let Some(number) = symbols.iter().find(|s| self.numbers.contains(s)) {
-            let text = format!(
-                "cannot prove `{clause}` for every value of `{number}`: {}",
-                clause.origin
-            );
-            self.errors
-                .push(Diag::new(Code::OutOfRange, clause.span, text));
-            return;
-        }
-        self.facts.assume(&clause.left, clause.cmp, &clause.right);
-        if self.dims.only_consts(&(&clause.left - &clause.right)) {
-            let obligation = Obligation { clause, diag };
-            if !self.block.obligations.contains(&obligation) {
-                self.block.obligations.push(obligation);
-            }
-        } else if !self.block.clauses.contains(&clause) {
-            self.block.clauses.push(clause);
-        }
-    }
-
-    /// Are the two extents equal? Over consts alone that becomes an obligation, `diag` being the
-    /// error if they are not.
-    pub(super) fn equal(
-        &mut self,
-        a: &Dim,
-        b: &Dim,
-        what: &str,
-        diag: impl FnOnce() -> Diag,
-    ) -> Equality {
-        let answer = self.facts.equality(a, b);
-        if matches!(answer, Equality::Unknown)
-            && self.dims.only_consts(&self.facts.normal(&(a - b)))
-        {
-            let (left, right) = (a.clone(), b.clone());
-            let (cmp, origin) = (CmpOp::Eq, Origin::Equal(what.into()));
-            let diag = diag();
-            let clause = Clause {
-                left,
-                cmp,
-                right,
-                origin,
-                span: diag.primary,
-            };
-            self.require_or(clause, diag);
-            return Equality::Equal;
-        }
-        answer
-    }
-
-    pub(super) fn define(&mut self, name: &Ident, ty: Option<Type>, mutable: bool) -> VarId {
-        let id = VarId(self.vars.len() as u32);
-        let mut outer = self.scopes.iter().rev().skip(1);
-        let hides = outer.find_map(|scope| scope.get(&name.name).copied());
-        self.vars.push(Known {
-            name: name.name.clone(),
-            ty,
-            guessed: false,
-            role: None,
-            mutable,
-            span: name.span,
-            used: false,
-            hides,
-            element_of: None,
-        });
-        if let Some(scope) = self.scopes.last_mut() {
-            scope.insert(name.name.clone(), id);
-        }
-        id
-    }
-
-    pub(super) fn lookup(&self, name: &str) -> Option<VarId> {
-        self.scopes
-            .iter()
-            .rev()
-            .find_map(|scope| scope.get(name).copied())
-    }
-
-    /// The variable, or an error with the name that may be meant.
-    pub(super) fn lookup_or_report(&mut self, name: &Ident) -> Option<VarId> {
-        let found = self.lookup(name.as_str());
-        match found {
-            Some(var) => self.vars[var.at()].used = true,
-            None => {
-                let text = format!("`{name}` is not defined here");
-                let mut diag = Diag::new(Code::UndefinedName, name.span, text);
-                let visible = self.scopes.iter().flat_map(|s| s.keys()).map(|n| &**n);
-                if let Some(later) = self.later(name) {
-                    diag.message = format!("`{name}` is used before it is defined");
-                    diag = diag.secondary(later, "it is defined here");
-                    diag = diag.help("define it before it is used");
-                } else if self.defines(name) {
-                    diag.message = format!("`{name}` is read where it is defined");
-                    diag = diag.help(
-                        "a statement gives all elements at once: recurrences of symbolic length are outside the language, \
-                         those over constants are the rounds of a `for` that calls a block",
-                    );
-                } else if let Some(meant) = nearest(name.as_str(), visible) {
-                    diag = diag.fix(Fix::replace(name.span, meant, "did you mean {}?"));
-                } else {
-                    diag = diag.help("make it a parameter, or define it before");
-                }
-                self.errors.push(diag);
-            }
-        }
-        found
-    }
-
-    /// Does the statement that is being checked define the name, with its indices?
-    fn defines(&self, name: &Ident) -> bool {
-        match self.stmt.map(|stmt| &stmt.kind) {
-            Some(ast::StmtKind::Let { pat, .. }) => {
-                let own = pat.names.iter().any(|own| own.name == name.name);
-                own && pat.indices.as_ref().is_some_and(|all| !all.is_empty())
-            }
-            _ => false,
-        }
-    }
-
-    /// Where a later statement defines the name.
-    fn later(&self, name: &Ident) -> Option<Span> {
-        self.upcoming
-            .iter()
-            .find(|(n, _)| *n == name.name)
-            .map(|(_, span)| *span)
-    }
-
-    /// A variable or field, with its type. `None` says nothing if the variable is poisoned.
-    pub(super) fn place(&mut self, place: &ast::Place) -> Option<Place> {
-        let Some(root) = place.path.as_ident() else {
-            let text = format!("`{}` is a Rust path, not a tensor", place.path);
-            let diag = Diag::new(Code::UndefinedName, place.path.span, text);
-            self.errors
-                .push(diag.help("tensors come in as parameters, `#[weight]` for those that stay"));
-            return None;
-        };
-        let var = self.lookup_or_report(root)?;
-        let mut ty = self.vars[var.at()].ty.clone()?;
-        let mut fields = Vec::new();
-        for field in &place.fields {
-            let found = match &ty {
-                Type::Struct(s) => self.items.checked.field_type(s, field.as_str()),
-                _ => None,
-            };
-            let Some(found) = found else {
-                if !self.is_unseen(&ty) {
-                    self.errors.push(self.no_field(&ty, field));
-                }
-                return None;
-            };
-            if let Type::Struct(s) = &ty
-                && let Some(structure) = self.items.checked.structure(&s.name)
-            {
-                self.dims.consts.extend(structure.consts.clone());
-            }
-            ty = found;
-            fields.push(field.name.clone());
-        }
-        Some(Place { var, fields, ty })
-    }
-
-    /// The tensor that a variable or field is, of which nothing is reported.
-    pub(super) fn type_of(&self, place: &ast::Place) -> Option<TensorType> {
-        let var = self.lookup(place.path.as_ident()?.as_str())?;
-        let mut ty = self.vars[var.at()].ty.clone()?;
-        for field in &place.fields {
-            let Type::Struct(s) = &ty else { return None };
-            ty = self.items.checked.field_type(s, field.as_str())?;
-        }
-        ty.tensor().cloned()
-    }
-
-    /// The tensors in scope that nothing in the block reads, with their types.
-    pub(super) fn unread(&self) -> impl Iterator<Item = (&str, &TensorType)> {
-        let visible = self.scopes.iter().flat_map(|scope| scope.iter());
-        visible.filter_map(|(name, var)| {
-            let ty = self.vars[var.at()].ty.as_ref()?.tensor()?;
-            (!walk::reads(self.ast, name)).then_some((&**name, ty))
-        })
-    }
-
-    /// A struct of another program that is not known yet, or one with errors of its own?
-    fn is_unseen(&self, ty: &Type) -> bool {
-        matches!(ty, Type::Struct(s) if self.items.checked.structure(&s.name).is_none())
     }
 }

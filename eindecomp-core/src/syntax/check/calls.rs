@@ -1,11 +1,12 @@
 //! Calls of blocks: which block, what its results are, and its clauses proved.
 
-use super::body::{BodyCx, Known};
+use super::body::BodyCx;
 use super::dims::too_long;
 use super::given::{all, types_of};
 use super::instance::{self, Misfit};
 use super::recovered::Sketch;
 use super::tree::{Argument, Block, Call, Callee, Clause, ForeignCall, Origin, Stmt, Type, VarId};
+use super::variables::Known;
 use crate::ein::{Dim, ScalarFn};
 use crate::syntax::ast::{self, Ident, Pattern, RType};
 use crate::syntax::diag::{Code, Diag, Fix};

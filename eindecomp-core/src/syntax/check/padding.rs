@@ -4,7 +4,7 @@
 use super::body::BodyCx;
 use super::extents::Access;
 use super::fixes::zero;
-use super::reduce::with_filter;
+use super::heads::with_filter;
 use super::walk::{mentions, name, path_to};
 use crate::ein::{Agg, DType, ScalarFn, Value};
 use crate::syntax::ast::{BinaryOp, Expr, ExprKind, Reduce, ReduceBody, Sub, UnaryOp};

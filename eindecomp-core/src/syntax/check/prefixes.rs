@@ -3,7 +3,7 @@
 
 use super::expr::StmtCx;
 use super::fixes::range;
-use super::reduce::with_filter;
+use super::heads::with_filter;
 use super::walk::stands;
 use crate::ein::Dim;
 use crate::syntax::ast::{self, DimKind, DimOp, Ident, IndexDecl};

@@ -1,29 +1,16 @@
 //! Reductions: their indices, arguments and dtypes.
 
-use std::sync::Arc;
-
-use super::aggs::softmax_sum;
-use super::dtype::{Flex, cast, coerce, element_type, fix, flex};
+use super::dtype::{Flex, cast, element_type, fix, flex};
 use super::expr::StmtCx;
 use super::fixes::zero;
-use super::slips::renamed;
-use super::tree::{Aggregation, Expr, ExprKind, IndexId, RecordAgg, Reduce};
-use super::walk::{mentions, named, path_to, positions};
+use super::heads::{another_index, twice, without_accumulator};
+use super::tree::{Aggregation, Expr, ExprKind, IndexId, Reduce};
+use super::walk::positions;
 use crate::ein::{Agg, DType};
 use crate::syntax::ast::{self, ReduceBody};
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::names::{
-    SOFTMAX_SUM, are, count, instead, is_known_elsewhere, nearest, nearest_agg,
-};
+use crate::syntax::names::{SOFTMAX_SUM, are, instead, is_known_elsewhere, nearest, nearest_agg};
 use crate::syntax::token::Span;
-
-/// An aggregation over records by its name.
-enum Named {
-    SoftmaxSum,
-    User(Arc<RecordAgg>),
-    /// With errors of its own: what it would give is not known.
-    Broken,
-}
 
 impl StmtCx<'_, '_> {
     pub(super) fn reduce(&mut self, reduce: &ast::Reduce, span: Span) -> Option<Expr> {
@@ -92,7 +79,7 @@ impl StmtCx<'_, '_> {
     }
 
     /// The indices and the filter of a reduction, with what `value` makes in their scope.
-    fn bound<T>(
+    pub(super) fn bound<T>(
         &mut self,
         reduce: &ast::Reduce,
         bodies: &[&ast::Expr],
@@ -136,183 +123,11 @@ impl StmtCx<'_, '_> {
     }
 
     /// The dtype after the `;`.
-    fn accumulator(&mut self, reduce: &ast::Reduce) -> Option<Option<DType>> {
+    pub(super) fn accumulator(&mut self, reduce: &ast::Reduce) -> Option<Option<DType>> {
         match &reduce.acc {
             None => Some(None),
             Some(dtype) => element_type(dtype, &mut self.cx.errors).map(Some),
         }
-    }
-
-    /// The aggregation over records that a reduction names.
-    fn record_agg(&self, reduce: &ast::Reduce) -> Option<Named> {
-        let name = reduce.agg.as_ident()?;
-        if name.as_str() == SOFTMAX_SUM {
-            return Some(Named::SoftmaxSum);
-        }
-        let aggs = &self.cx.items.checked.aggs;
-        let found = aggs.iter().find(|(agg, _)| *agg == name.name)?;
-        Some(found.1.clone().map_or(Named::Broken, Named::User))
-    }
-
-    /// Every result of a reduction over records.
-    pub(super) fn results(&mut self, reduce: &ast::Reduce, span: Span) -> Option<Vec<Expr>> {
-        match self.record_agg(reduce) {
-            Some(named) => self.record(reduce, named, span),
-            None => Some(vec![self.reduce(reduce, span)?]),
-        }
-    }
-
-    fn record(&mut self, reduce: &ast::Reduce, named: Named, span: Span) -> Option<Vec<Expr>> {
-        let params: Vec<Arc<str>> = match &named {
-            Named::SoftmaxSum => vec!["score".into(), "value".into()],
-            Named::User(agg) => agg.args.iter().map(|(name, _)| name.clone()).collect(),
-            Named::Broken => Vec::new(),
-        };
-        let name = &reduce.agg;
-        let texts: Vec<&ast::Expr> = match &reduce.body {
-            ReduceBody::Args(args) => args.iter().collect(),
-            ReduceBody::Product(_) if matches!(named, Named::Broken) => return None,
-            ReduceBody::Product(body) => {
-                let text = format!("`{name}` takes its arguments in parentheses");
-                let diag = Diag::new(Code::Arity, body.span, text);
-                let head = head(reduce);
-                self.report(match &params[..] {
-                    [_] => diag.help(format!("`{head} ({body})`")),
-                    _ => diag.help(format!("`{head} ({})`", params.join(", "))),
-                });
-                return None;
-            }
-        };
-        let made = self.bound(reduce, &texts, |cx| {
-            let made: Vec<Option<Expr>> = texts.iter().map(|e| cx.expr(e)).collect();
-            made.into_iter().collect::<Option<Vec<_>>>()
-        });
-        let (indices, filter, args) = made?;
-        if !matches!(named, Named::Broken) && args.len() != params.len() {
-            let wanted = count(params.len(), "argument", "arguments");
-            let text = format!(
-                "`{name}` takes {wanted} ({}), but {} given",
-                params.join(", "),
-                are(args.len())
-            );
-            let diag = Diag::new(Code::Arity, name.span, text);
-            let usage = format!("it is `{} ({})`", head(reduce), params.join(", "));
-            let factor = (args.len() + 1 == params.len()).then(|| self.factor_behind(reduce, span));
-            self.report(match factor.flatten() {
-                Some(fix) => diag.fix(fix),
-                None => diag.help(usage),
-            });
-            return None;
-        }
-        let acc = self.accumulator(reduce)?;
-        if let Named::SoftmaxSum = &named {
-            self.weighted(reduce, &texts)?;
-        }
-        self.unused((reduce, span), &texts, &args.iter().collect::<Vec<_>>())?;
-        let (agg, args, dtype) = match named {
-            Named::Broken => return None,
-            Named::SoftmaxSum => {
-                let (agg, args, dtype) = self.softmax_sum(reduce, args, &texts, acc)?;
-                (agg, args, Some(dtype))
-            }
-            Named::User(agg) => {
-                if let Some(acc) = &reduce.acc {
-                    let text = format!("the state of `{name}` has dtypes of its own");
-                    let help = format!("leave out `; {acc}`");
-                    let diag = Diag::new(Code::DtypeRule, acc.span, text);
-                    self.report(diag.fixes(without_accumulator(reduce, &help)));
-                    return None;
-                }
-                let given = args.into_iter().zip(&texts).zip(&agg.args);
-                let args: Vec<Option<Expr>> = given
-                    .map(|((e, text), (_, d))| coerce(e, *d, text, &mut self.cx.errors))
-                    .collect();
-                (agg, args.into_iter().collect::<Option<Vec<_>>>()?, None)
-            }
-        };
-        let result = |(n, finish): (usize, &Expr)| Expr {
-            kind: ExprKind::Reduce(Box::new(Reduce {
-                agg: Aggregation::Record(agg.clone(), n),
-                indices: indices.clone(),
-                filter: filter.clone(),
-                acc: finish.dtype,
-                body: Expr {
-                    kind: ExprKind::Tuple(args.clone()),
-                    dtype: finish.dtype,
-                    span,
-                },
-            })),
-            dtype: dtype.unwrap_or(finish.dtype),
-            span,
-        };
-        Some(agg.results.iter().enumerate().map(result).collect())
-    }
-
-    /// The factor behind a reduction at `span` as its last argument, if that uses what it reduces.
-    fn factor_behind(&self, reduce: &ast::Reduce, span: Span) -> Option<Fix> {
-        let ReduceBody::Args(args) = &reduce.body else {
-            return None;
-        };
-        let mut path = Vec::new();
-        path_to(self.cx.value()?, span, &mut path);
-        let around = path.iter().rev().nth(1)?;
-        let ast::ExprKind::Binary(ast::BinaryOp::Mul, left, right) = &around.kind else {
-            return None;
-        };
-        let names: Vec<&str> = reduce.indices.iter().map(|d| d.name.as_str()).collect();
-        (left.span == span && mentions(right, &names)).then_some(())?;
-        let shown: Vec<String> = args
-            .iter()
-            .chain([&**right])
-            .map(|e| e.to_string())
-            .collect();
-        let help = format!("did you mean `{} ({})`?", head(reduce), shown.join(", "));
-        let between = Span::new(args.last()?.span.end, right.span.start);
-        let end = Span::new(right.span.end, right.span.end);
-        Some(Fix::replace(between, ", ", &help).and(end, ")"))
-    }
-
-    /// `softmax_sum` for the dtypes of its arguments, and the dtype of its result.
-    fn softmax_sum(
-        &mut self,
-        reduce: &ast::Reduce,
-        mut args: Vec<Expr>,
-        texts: &[&ast::Expr],
-        acc: Option<DType>,
-    ) -> Option<(Arc<RecordAgg>, Vec<Expr>, DType)> {
-        for (arg, text) in args.iter_mut().zip(texts) {
-            if flex(arg).is_some() {
-                fix(arg, acc.unwrap_or(DType::F32), &mut self.cx.errors)?;
-            }
-            if !arg.dtype.is_float() {
-                let message = format!("`{SOFTMAX_SUM}` is not defined for {}", arg.dtype);
-                let diag = Diag::new(Code::DtypeRule, text.span, message);
-                self.report(diag.fix(cast(text, DType::F32)));
-                return None;
-            }
-        }
-        let dtype = acc.unwrap_or(args[1].dtype);
-        let own = args[0].dtype.default_accumulator();
-        let own = own.common(args[1].dtype.default_accumulator())?;
-        let state = acc.unwrap_or(own);
-        if let (false, Some(acc)) = (state.is_float(), &reduce.acc) {
-            let message = format!("`{SOFTMAX_SUM}` accumulates in a float, not in {state}");
-            self.report(Diag::new(Code::DtypeRule, acc.span, message));
-            return None;
-        }
-        let narrowed = args.iter().find(|arg| !arg.dtype.widens_to(state));
-        if let Some((dtype, wider)) = narrowed.map(|arg| arg.dtype).zip(self.wider(reduce)) {
-            let message = format!("`{SOFTMAX_SUM}` of {dtype} would accumulate in {state}");
-            let place = reduce.acc.as_ref().map_or(reduce.agg.span, |acc| acc.span);
-            self.report(Diag::new(Code::Narrowing, place, message).fix(wider));
-            return None;
-        }
-        let given = args.into_iter().zip(texts);
-        let args: Vec<Option<Expr>> = given
-            .map(|(e, text)| coerce(e, state, text, &mut self.cx.errors))
-            .collect();
-        let args = args.into_iter().collect::<Option<Vec<_>>>()?;
-        Some((softmax_sum(state)?, args, dtype))
     }
 
     fn no_agg(&self, name: &str, reduce: &ast::Reduce) -> Diag {
@@ -454,7 +269,7 @@ impl StmtCx<'_, '_> {
 
     /// In a block of any dtype, an accumulator that is too narrow for one of them is better left
     /// out: what is reduced accumulates in f32 or wider by itself.
-    fn wider(&self, reduce: &ast::Reduce) -> Option<Fix> {
+    pub(super) fn wider(&self, reduce: &ast::Reduce) -> Option<Fix> {
         let acc = reduce.acc.as_ref()?;
         let help = format!("leave out `; {acc}`: floats accumulate in f32 or wider by themselves");
         let fix = without_accumulator(reduce, &help);
@@ -529,90 +344,4 @@ impl StmtCx<'_, '_> {
         let help = format!("did you mean `let {}[{}]`?", pat.names[0], shown.join(", "));
         meant.then(|| Fix::replace(*place, free, &help))
     }
-}
-
-/// The error about an index that stands twice in a reduction.
-fn twice(reduce: &ast::Reduce) -> Option<Diag> {
-    let mut indices = reduce.indices.iter().enumerate();
-    let (first, second) = indices.find_map(|(at, decl)| {
-        let mut before = reduce.indices[..at].iter();
-        let first = before.find(|other| other.name.name == decl.name.name)?;
-        Some((&first.name, &decl.name))
-    })?;
-    let text = format!("index `{second}` stands twice in this reduction");
-    let diag = Diag::new(Code::Duplicate, second.span, text).secondary(first.span, "first here");
-    let agg = &reduce.agg;
-    Some(diag.help(format!(
-        "two axes have two indices: `{agg}[i, j] x[i, j]`; one for both reads the diagonal: `{agg}[i] x[i, i]`"
-    )))
-}
-
-/// `sum[k where p; f32]`
-pub(super) fn head(reduce: &ast::Reduce) -> String {
-    let mut text = format!("{}[{}", reduce.agg, super::tree::listed(&reduce.indices));
-    if let Some(filter) = &reduce.filter {
-        text += &format!(" where {filter}");
-    }
-    if let Some(acc) = &reduce.acc {
-        text += &format!("; {acc}");
-    }
-    text + "]"
-}
-
-/// A reduction with one more condition; `{}` in `help` is its head.
-pub(super) fn with_filter(reduce: &ast::Reduce, condition: &str, help: &str) -> Option<Fix> {
-    let last = reduce.indices.last()?;
-    let or = |e: &ast::Expr| matches!(&e.kind, ast::ExprKind::Binary(ast::BinaryOp::Or, ..));
-    let text = match &reduce.filter {
-        None => condition.to_owned(),
-        Some(filter) if or(filter) => format!("({filter}) && {condition}"),
-        Some(filter) => format!("{filter} && {condition}"),
-    };
-    let fix = match &reduce.filter {
-        Some(filter) => Fix::replace(filter.span, &*text, ""),
-        None => {
-            let place = last.extent.as_ref().map_or(last.name.span, |dim| dim.span);
-            Fix::after(place, format!(" where {text}"), "")
-        }
-    };
-    let mut shown = format!("{}[{}", reduce.agg, super::tree::listed(&reduce.indices));
-    shown += &format!(" where {text}");
-    if let Some(acc) = &reduce.acc {
-        shown += &format!("; {acc}");
-    }
-    let shown = format!("`{shown}]`");
-    Some(Fix {
-        help: match help {
-            "" => shown,
-            help => help.replace("{}", &shown),
-        },
-        ..fix
-    })
-}
-
-/// A reduction without what it says of its accumulator.
-fn without_accumulator(reduce: &ast::Reduce, help: &str) -> Option<Fix> {
-    let acc = reduce.acc.as_ref()?;
-    let last = reduce.indices.last();
-    let index = last.map(|i| i.extent.as_ref().map_or(i.name.span, |d| d.span));
-    let before = reduce.filter.as_ref().map(|f| f.span).or(index)?;
-    Some(Fix::replace(Span::new(before.end, acc.span.end), "", help))
-}
-
-/// Another name for the one index of a reduction.
-fn another_index(reduce: &ast::Reduce) -> Option<Fix> {
-    let ([decl], ReduceBody::Product(body)) = (&reduce.indices[..], &reduce.body) else {
-        return None;
-    };
-    let name = decl.name.as_str();
-    let fresh = format!("{name}2");
-    let shown = renamed(&format!("{} {body}", head(reduce)), &[(name, &fresh)]);
-    let help = format!("use another index: `{shown}`");
-    let mut fix = Fix::replace(decl.name.span, &*fresh, &help);
-    let mut uses = Vec::new();
-    let filter = reduce.filter.iter();
-    filter.chain([body]).for_each(|e| named(e, name, &mut uses));
-    fix.edits
-        .extend(uses.into_iter().map(|span| (span, fresh.clone())));
-    Some(fix)
 }

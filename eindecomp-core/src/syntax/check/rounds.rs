@@ -1,6 +1,7 @@
 //! What a round of a loop computes and loses, because a `let` hides the name that is meant.
 
-use super::body::{BodyCx, Known};
+use super::body::BodyCx;
+use super::variables::Known;
 use crate::syntax::ast::{ExprKind, Ident, Stmt, StmtKind};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::Span;

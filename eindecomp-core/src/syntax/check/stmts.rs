@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::body::{BodyCx, Known};
+use super::body::BodyCx;
 use super::dims::too_long;
 use super::dtype::element_type;
 use super::expr::StmtCx;
@@ -13,6 +13,7 @@ use super::recovered::Sketch;
 use super::together::without_mixed_up;
 use super::tree::{Expr, Index, IndexId, ParamRole, Statement, Stmt, TensorType, Type, VarId};
 use super::types::extent;
+use super::variables::Known;
 use super::{extents, ranges, unbound};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::{self, CmpOp, Ident, LeftIndex, Pattern, RType, StmtKind};

@@ -2,7 +2,7 @@
 
 use super::dims::is_const;
 use super::expr::StmtCx;
-use super::reduce::head;
+use super::heads::head;
 use super::tree::IndexId;
 use super::unbound::name_at;
 use super::walk::{accessed, mentions, sub_name};

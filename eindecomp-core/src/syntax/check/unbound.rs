@@ -1,6 +1,6 @@
 //! What is meant by an index that nothing binds, by the statement around it.
 
-use super::reduce::head;
+use super::heads::head;
 use super::walk::{mentions, named, positions};
 use crate::ein::Agg;
 use crate::syntax::ast::{BinaryOp, Expr, ExprKind, Ident, IndexDecl, Reduce, ReduceBody};

@@ -1,7 +1,7 @@
 //! Indices of a reduction that what it reduces does not use.
 
 use super::expr::StmtCx;
-use super::reduce::head;
+use super::heads::head;
 use super::tree::{Expr, ExprKind};
 use super::walk::{accessed, mentions, stands, sub_name};
 use crate::ein::{Agg, DType, Dim};
