@@ -147,6 +147,7 @@ impl StmtCx<'_, '_> {
                         span: e.span,
                         weak: self.guards.contains(&index),
                         access: access.clone(),
+                        meant: None,
                     });
                 } else {
                     let indices = value.indices();
@@ -255,7 +256,11 @@ impl StmtCx<'_, '_> {
             self.report(diag.fix(cast(read, DType::I64)));
             return None;
         }
-        let mut value = self.within(Mode::Index, e)?;
+        let before = self.cx.errors.len();
+        let Some(mut value) = self.within(Mode::Index, e) else {
+            self.no_gather(e, before);
+            return None;
+        };
         match flex(&value) {
             Some(Flex::Int) => fix(&mut value, DType::I64, &mut self.cx.errors)?,
             Some(Flex::Float) | None => {}
@@ -297,6 +302,37 @@ impl StmtCx<'_, '_> {
         };
         self.report(diag);
         None
+    }
+
+    /// Reports what is read as a position and is no integer, where its own indices alone have errors, those since
+    /// number `before`.
+    fn no_gather(&mut self, e: &ast::Expr, before: usize) {
+        let unbound = |diag: &Diag| diag.code == Code::UnboundIndex;
+        let gathered = walk::accessed(e).and_then(|(place, subs)| {
+            let tensor = self.cx.type_of(place)?;
+            let ranks = tensor.axes.len() == subs.len() && tensor.dtype.is_float();
+            ranks.then_some((place, tensor))
+        });
+        let Some((place, tensor)) =
+            gathered.filter(|_| self.cx.errors[before..].iter().all(unbound))
+        else {
+            return;
+        };
+        let text = format!(
+            "a gather index must be an integer tensor; `{place}` is {}",
+            tensor.dtype
+        );
+        let root = place
+            .as_ident()
+            .and_then(|name| self.cx.lookup(name.as_str()));
+        let declared = root.and_then(|var| {
+            let axes = format!("[{}]", listed(&tensor.axes));
+            let place = place.as_ident()?;
+            self.cx
+                .declared_as(place, self.cx.vars[var.at()].span, "u32", &axes)
+        });
+        let fix = declared.unwrap_or_else(|| cast(e, DType::I64));
+        self.report(Diag::new(Code::GatherIndex, e.span, text).fix(fix));
     }
 
     /// What is read of a float tensor in the arithmetic of a position, beside an index.

@@ -11,11 +11,12 @@ use super::given::Given;
 use super::instance;
 use super::prove::Equality;
 use super::tree::{Argument, Block, ParamRole, Place, Type};
+use super::unequal::is_size;
+use super::walk;
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
 use crate::syntax::ast::{self, CmpOp, Ident};
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::token::Span;
 
 impl BodyCx<'_> {
     /// `#[state]` agrees between parameters and arguments, and no state is given twice.
@@ -162,7 +163,7 @@ impl BodyCx<'_> {
         &mut self,
         callee: &Block,
         types: &[Option<Type>],
-        spans: &[Span],
+        args: &[ast::Expr],
         said: &[Type],
         path: &ast::Path,
     ) -> Option<BTreeMap<Arc<str>, Dim>> {
@@ -184,7 +185,7 @@ impl BodyCx<'_> {
                 (&name, &called),
                 &mut |axis, actual, what| {
                     let place = places.next().unwrap_or(param.name.span);
-                    pairs.push((axis.clone(), actual.clone(), what, spans[at], place));
+                    pairs.push((axis.clone(), actual.clone(), what, &args[at], place));
                 },
             );
         }
@@ -240,7 +241,7 @@ impl BodyCx<'_> {
         }
         let of = |s: &str| dims.get(s).cloned();
         let mut wrong = false;
-        for (axis, actual, what, span, place) in &pairs {
+        for (axis, actual, what, arg, place) in &pairs {
             let open = |s: &Arc<str>| names.contains(s) && !dims.contains_key(s);
             if missing.is_some() && axis.symbols().iter().any(open) {
                 continue;
@@ -258,19 +259,25 @@ impl BodyCx<'_> {
                 "{what} of block `{}` is {shown}, but this argument's is `{actual}`",
                 instance::base(callee.name.as_str())
             );
-            let diag = Diag::new(Code::CallExtent, *span, text).secondary(*place, "declared here");
+            let diag =
+                Diag::new(Code::CallExtent, arg.span, text).secondary(*place, "declared here");
             let what = format!("{what} of block `{}`", instance::base(callee.name.as_str()));
             let answer = self.equal(&expected, actual, &what, || diag.clone());
             if !matches!(answer, Equality::Equal) {
-                let clause = match answer {
-                    Equality::Unknown => self.add_clause(&expected, CmpOp::Eq, actual),
+                let fix = match answer {
+                    Equality::Unknown if !wrong => walk::name(arg)
+                        .and_then(|name| self.given_instead(name, actual, &expected))
+                        .or_else(|| self.equal_clause(&expected, actual)),
                     _ => None,
                 };
-                self.errors.push(match clause {
-                    Some(_) if wrong => diag,
+                let unknown = matches!(answer, Equality::Unknown);
+                self.errors.push(match fix {
                     Some(fix) => diag.fix(fix),
                     None if axis.as_const().is_some() => {
                         diag.help("the block is for axes of that size: make it a dim of it")
+                    }
+                    None if unknown && !wrong && is_size(&expected) && is_size(actual) => {
+                        diag.help(self.two_sizes(&expected, actual, "another argument"))
                     }
                     None => diag,
                 });

@@ -359,8 +359,7 @@ impl BodyCx<'_> {
             }
         }
         let fitting = types_of(&made);
-        let spans: Vec<Span> = args.iter().map(|a| a.span).collect();
-        let dims = self.solve_dims(&callee, &fitting, &spans, said, path);
+        let dims = self.solve_dims(&callee, &fitting, args, said, path);
         let (arguments, types) = all(made)?;
         self.states(&callee, &arguments, args)?;
         let Some(dims) = dims else {

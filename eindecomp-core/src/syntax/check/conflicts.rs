@@ -1,7 +1,7 @@
 //! Uses of one index that run over several extents: the error, on the use that is wrong.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::body::BodyCx;
@@ -14,7 +14,9 @@ use super::orders::other_order;
 use super::parts::{off_by, part};
 use super::prove::Equality;
 use super::ranges::{index_facts, poly};
-use super::tree::IndexId;
+use super::renamed::exchanged_names;
+use super::tree::{IndexId, listed};
+use super::unequal::DIFFERENT;
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
 use crate::syntax::ast::{self, CmpOp};
@@ -35,7 +37,10 @@ impl Place {
         Place {
             extent: u.extent.clone(),
             span: u.span,
-            text: format!("in `{}`", u.access),
+            text: match &u.meant {
+                Some(meant) => format!("in `{meant}`"),
+                None => format!("in `{}`", u.access),
+            },
             access: Some(u.access.clone()),
         }
     }
@@ -50,10 +55,17 @@ pub(super) fn settle<'u>(
     wanted: &BTreeMap<IndexId, Dim>,
 ) -> Cow<'u, [Use]> {
     let mut bare = Cow::Borrowed(&all.bare[..]);
-    for at in 0..decls.len() {
+    let (mut told, mut moved) = (BTreeSet::new(), BTreeSet::new());
+    // What is meant of one index may show that another one is wrong, before it too.
+    for at in (0..decls.len()).chain(0..decls.len()) {
         let index = IndexId(at as u16);
+        if told.contains(&index) {
+            continue;
+        }
         let declared = decls[at].extent.as_ref().map(|(extent, _)| extent);
         let uses = bare.iter().filter(|u| u.index == index).map(|u| &u.extent);
+        // An index that is moved is held against the declared result.
+        let declared = declared.or_else(|| wanted.get(&index).filter(|_| moved.contains(&index)));
         let mut extents = declared.into_iter().chain(uses);
         let first = extents.next();
         if extents.all(|extent| Some(extent) == first) {
@@ -67,8 +79,19 @@ pub(super) fn settle<'u>(
             bare,
             wanted,
         };
-        if let Some(place) = reference(&reading, index) {
-            disagreeing(cx, &mut reading, index, &place);
+        if let Some(place) = reference(&reading, index, moved.contains(&index))
+            && disagreeing(cx, &mut reading, index, &place)
+        {
+            told.insert(index);
+        }
+        let before = all.bare.iter().map(|u| u.index);
+        let changed = before.zip(reading.bare.iter().map(|u| u.index));
+        for (a, b) in changed.filter(|(a, b)| a != b) {
+            for index in [a, b] {
+                if moved.insert(index) {
+                    told.remove(&index);
+                }
+            }
         }
         bare = reading.bare;
     }
@@ -76,8 +99,9 @@ pub(super) fn settle<'u>(
 }
 
 /// What the uses of an index are held against: its `in`, else a use of the declared result's extent,
-/// of the extent of its name, of the most common extent, else the first.
-fn reference(reading: &Reading<'_, '_>, index: IndexId) -> Option<Place> {
+/// of the extent of its name, of the most common extent, else the first. An index that is `moved` is as the result is
+/// declared, if none of its uses is.
+fn reference(reading: &Reading<'_, '_>, index: IndexId, moved: bool) -> Option<Place> {
     let uses = reading.uses(index);
     if let Some((extent, span)) = &reading.decls[index.at()].extent {
         return Some(Place {
@@ -89,6 +113,16 @@ fn reference(reading: &Reading<'_, '_>, index: IndexId) -> Option<Place> {
     }
     let extent = |at: usize| &reading.bare[at].extent;
     let first = *uses.first()?;
+    if let Some(declared) = reading.wanted.get(&index).filter(|_| moved)
+        && !uses.iter().any(|at| reading.equal(extent(*at), declared))
+    {
+        return Some(Place {
+            extent: declared.clone(),
+            span: reading.decls[index.at()].span,
+            text: "as the result is declared".to_owned(),
+            access: None,
+        });
+    }
     if uses.iter().all(|at| extent(*at) == extent(first)) {
         return Some(Place::of(&reading.bare[first]));
     }
@@ -111,10 +145,15 @@ fn reference(reading: &Reading<'_, '_>, index: IndexId) -> Option<Place> {
     Some(Place::of(&reading.bare[at]))
 }
 
-/// Reports the uses of an index that disagree with `place`; over consts that is an obligation.
-fn disagreeing(cx: &mut BodyCx<'_>, reading: &mut Reading<'_, '_>, index: IndexId, place: &Place) {
+/// Reports the uses of an index that disagree with `place`; over consts that is an obligation. Is there one?
+fn disagreeing(
+    cx: &mut BodyCx<'_>,
+    reading: &mut Reading<'_, '_>,
+    index: IndexId,
+    place: &Place,
+) -> bool {
     let name = &reading.decls[index.at()].name;
-    let mut odd = Vec::new();
+    let (mut odd, mut said) = (Vec::new(), false);
     for at in reading.uses(index) {
         let u = &reading.bare[at];
         if u.extent == place.extent {
@@ -136,11 +175,14 @@ fn disagreeing(cx: &mut BodyCx<'_>, reading: &mut Reading<'_, '_>, index: IndexI
                     None => diag.help(DIFFERENT),
                 };
                 cx.equal(&place.extent, &u.extent, &what, || diag);
+                said = true;
             }
             Equality::Differ | Equality::Unknown => odd.push(at),
         }
     }
-    let Some(&first) = odd.first() else { return };
+    let Some(&first) = odd.first() else {
+        return said;
+    };
     let order = odd.iter().find_map(|at| {
         let u = &reading.bare[*at];
         Some((
@@ -151,7 +193,7 @@ fn disagreeing(cx: &mut BodyCx<'_>, reading: &mut Reading<'_, '_>, index: IndexI
     if let Some((at, fix)) = order {
         let diag = disagreement(cx, name, place, &Place::of(&reading.bare[at]));
         cx.errors.push(diag.fix(fix));
-        return;
+        return true;
     }
     let meant = reading.meant(index, &odd);
     let meant = match meant {
@@ -165,7 +207,7 @@ fn disagreeing(cx: &mut BodyCx<'_>, reading: &mut Reading<'_, '_>, index: IndexI
         let axis = Place::of(&reading.bare[first]);
         let diag = disagreement(cx, name, &axis, place);
         cx.errors.push(diag.fix(fix));
-        return;
+        return true;
     }
     let wrong = Place::of(&reading.bare[meant.as_ref().map_or(first, |meant| meant.wrong)]);
     let known = match meant {
@@ -179,6 +221,7 @@ fn disagreeing(cx: &mut BodyCx<'_>, reading: &mut Reading<'_, '_>, index: IndexI
         None => other_help(cx, reading, (index, &odd), (&known, &wrong), diag),
     };
     cx.errors.push(diag);
+    true
 }
 
 /// The access of a use, of a tensor that nothing reads instead of its own.
@@ -254,8 +297,6 @@ fn disagreement(cx: &BodyCx<'_>, name: &str, known: &Place, wrong: &Place) -> Di
     Diag::new(code, wrong.span, text).secondary(known.span, format!("`{name}` is {a} here"))
 }
 
-const DIFFERENT: &str = "use two indices if these are different axes";
-
 fn differ(name: &str, known: &Place, wrong: &Place) -> String {
     let (a, b) = (&known.extent, &wrong.extent);
     format!(
@@ -326,17 +367,55 @@ fn other_help(
     if matches!(cx.facts.equality(a, b), Equality::Differ) || part.is_some() {
         return diag.fixes(part).help(DIFFERENT);
     }
-    if let Some(fix) = beginning(cx, decl, known, wrong) {
-        return diag.fix(fix).help("or use one dim for both");
-    }
-    let sizes = a.as_symbol().is_some() && b.as_symbol().is_some();
-    let diag = diag.fixes(group.map(|group| group.fix));
-    match cx.add_clause(a, CmpOp::Eq, b) {
-        Some(fix) if sizes => diag.fix(fix).help("or use one dim for both"),
+    let fix = exchanged_names(cx, reading, index, odd().collect())
+        .or_else(|| beginning(cx, reading, index, (known, wrong)))
+        .or_else(|| members(reading, index, wrong))
+        .or_else(|| group.map(|group| group.fix))
+        .or_else(|| declared_instead(cx, reading, index, (a, b), odd().collect()))
+        .or_else(|| cx.equal_clause(a, b));
+    match fix {
         Some(fix) => diag.fix(fix),
-        None if sizes => diag.help("use one dim for both"),
-        None => diag.help(DIFFERENT),
+        None => diag.help(cx.two_sizes(a, b, "another axis")),
     }
+}
+
+/// The parameter that alone reads an index over `b`, declared with the extent `a` of all others. Of a batch, several axes
+/// are hardly.
+fn declared_instead(
+    cx: &BodyCx<'_>,
+    reading: &Reading<'_, '_>,
+    index: IndexId,
+    (a, b): (&Dim, &Dim),
+    odd: Vec<&Use>,
+) -> Option<Fix> {
+    let [only] = odd[..] else { return None };
+    let batch = is_batch(reading, index) && only.access.subs.len() > 1;
+    if batch && only.access.subs.len() < reading.left().count() {
+        return None;
+    }
+    cx.declared_instead(&only.access.place, only.axis, b, a)
+}
+
+/// The index and one that nothing mentions as the members of the axis that both are as long as: `h in H` reads `D` with
+/// `e in D / H`.
+fn members(reading: &Reading<'_, '_>, index: IndexId, wrong: &Place) -> Option<Fix> {
+    let access = wrong.access.as_ref()?;
+    let (own, _) = reading.decls[index.at()].extent.as_ref()?;
+    let other = (0..reading.decls.len()).find(|&at| {
+        let other = &reading.decls[at];
+        let extent = other.extent.as_ref().filter(|_| !other.used_right);
+        let visible = access.visible.contains(&IndexId(at as u16));
+        let product = extent.and_then(|(extent, _)| own.try_mul(extent));
+        visible && product.is_some_and(|product| reading.equal(&product, &wrong.extent))
+    })?;
+    let mut both = [index.at(), other];
+    both.sort_unstable();
+    let both = format!("({})", listed(&both.map(|at| &reading.decls[at].name)));
+    let at = reading.bare.iter().find(|u| u.span == wrong.span)?.axis;
+    let mut subs = access.subs.clone();
+    subs[at].clone_from(&both);
+    let help = format!("did you mean `{}[{}]`?", access.place, subs.join(", "));
+    Some(Fix::replace(wrong.span, both, &help))
 }
 
 /// The range of the declared result where conditions keep each use of an index in a part of it; the second of
@@ -440,14 +519,20 @@ fn group_of(decl: &Decl, wrong: &Place) -> Option<String> {
     ))
 }
 
-/// The beginning of a table that is shared by what is read with more indices, over a dim of its own.
-fn beginning(cx: &BodyCx<'_>, decl: &Decl, known: &Place, wrong: &Place) -> Option<Fix> {
-    let (whole, table) = known.access.as_ref().zip(wrong.access.as_ref())?;
+/// The beginning of a table that is shared by a result of more axes, over a dim of its own. What all of the first of
+/// them share is no batch.
+fn beginning(
+    cx: &BodyCx<'_>,
+    reading: &Reading<'_, '_>,
+    index: IndexId,
+    (known, wrong): (&Place, &Place),
+) -> Option<Fix> {
+    let (decl, table) = (&reading.decls[index.at()], wrong.access.as_ref()?);
     let (a, b) = (&known.extent, &wrong.extent);
     let dims = a.as_symbol().is_some() && b.as_symbol().is_some();
-    let shared = table.subs.len() > 1 && table.subs.len() < whole.subs.len();
+    let shared = table.subs.len() > 1 && table.subs.len() < reading.left().count();
     let place = table.subs.iter().position(|sub| *sub == *decl.name)?;
-    if !dims || !shared || decl.reduced {
+    if !dims || !shared || is_batch(reading, index) || decl.reduced {
         return None;
     }
     let mut subs = table.subs.clone();
@@ -455,6 +540,15 @@ fn beginning(cx: &BodyCx<'_>, decl: &Decl, known: &Place, wrong: &Place) -> Opti
     let help = format!("did you mean `{}[{}]`?", table.place, subs.join(", "));
     let fix = Fix::before(wrong.span, "0 + ", &help);
     Some(fix.then(cx.add_clause(a, CmpOp::Le, b)?))
+}
+
+/// Is it the first index on the left?
+fn is_batch(reading: &Reading<'_, '_>, index: IndexId) -> bool {
+    let name = &reading.decls[index.at()].name;
+    reading
+        .left()
+        .next()
+        .is_some_and(|first| first.name == *name)
 }
 
 /// 0 in place of an index that reads an axis of 1, which does not broadcast.

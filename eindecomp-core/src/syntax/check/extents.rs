@@ -100,6 +100,8 @@ pub(super) struct Use {
     /// Under a guard on the index: only gives the extent if nothing else does.
     pub(super) weak: bool,
     pub(super) access: Arc<Access>,
+    /// Its access as it is meant, where that is told.
+    pub(super) meant: Option<Arc<str>>,
 }
 
 /// A merged read.
@@ -528,7 +530,7 @@ fn check_merged(cx: &mut BodyCx<'_>, read: &MergedUse, indices: &[Index]) {
                 "cannot prove `{product}` == `{axis}`: `({names})` is the first, its axis in `{}` the second",
                 read.access
             );
-            let fix = cx.add_clause(&product, CmpOp::Eq, axis);
+            let fix = cx.equal_clause(&product, axis);
             Diag::new(Code::UnprovenExtent, read.span, text).fixes(fix)
         }
     };

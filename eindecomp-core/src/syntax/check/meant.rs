@@ -60,6 +60,11 @@ impl Reading<'_, '_> {
         mine.into_iter().filter(counts).collect()
     }
 
+    /// The indices on the left.
+    pub(super) fn left(&self) -> impl Iterator<Item = &Decl> {
+        self.decls.iter().filter(|decl| !decl.reduced)
+    }
+
     /// The extent of an index that its uses do not give.
     pub(super) fn declared(&self, index: IndexId) -> Option<&Dim> {
         let range = self.decls[index.at()].extent.as_ref();
@@ -109,6 +114,52 @@ impl Reading<'_, '_> {
         best.map(|(_, meant)| meant)
             .or_else(|| order.iter().find_map(|&wrong| self.gather(wrong)))
             .or_else(|| self.both(index, &order))
+            .or_else(|| self.transposed(&order))
+    }
+
+    /// Two indices of an access in each other's place where another access of one of them is wrong too: both
+    /// then disagree with less.
+    fn transposed(&self, order: &[usize]) -> Option<Meant> {
+        let pairs = order.iter().flat_map(|&wrong| {
+            let here = move |at: &usize| {
+                let (a, b) = (&self.bare[wrong], &self.bare[*at]);
+                Arc::ptr_eq(&a.access, &b.access) && a.index != b.index
+            };
+            let others = (0..self.bare.len()).filter(here);
+            others.map(move |at| (wrong, at))
+        });
+        pairs.into_iter().find_map(|(wrong, at)| {
+            let (own, other) = (self.bare[wrong].index, self.bare[at].index);
+            let changes = vec![(wrong, other), (at, own)];
+            let wrong_with = |changes: &Changes| -> usize {
+                let odd = [own, other].map(|index| self.odd(index, changes));
+                odd.iter().sum()
+            };
+            let less = wrong_with(&changes) + 2 <= wrong_with(&Vec::new());
+            let like = |at: usize, index| usize::from(self.alike(index, &self.bare[at].extent));
+            let named = like(wrong, other) + like(at, own) >= like(wrong, own) + like(at, other);
+            (less && named).then(|| Meant {
+                wrong,
+                fix: self.renamed(&changes),
+                permutes: true,
+                change: Change::Indices(changes),
+            })
+        })
+    }
+
+    /// How many uses of an index disagree with its own extent, or else with most of them, with the changes made.
+    fn odd(&self, index: IndexId, changes: &Changes) -> usize {
+        let now = |at: usize| {
+            let change = changes.iter().find(|(other, _)| *other == at);
+            change.map_or(self.bare[at].index, |(_, index)| *index)
+        };
+        let mine = (0..self.bare.len()).filter(|&at| now(at) == index);
+        let mine: Vec<&Dim> = mine.map(|at| &self.bare[at].extent).collect();
+        let unlike = |extent: &Dim| mine.iter().filter(|e| !self.equal(e, extent)).count();
+        match self.declared(index) {
+            Some(extent) => unlike(extent),
+            None => mine.iter().map(|extent| unlike(extent)).min().unwrap_or(0),
+        }
     }
 
     /// A left index that nothing mentions in place of one of the uses of another, the last that
@@ -131,6 +182,12 @@ impl Reading<'_, '_> {
     pub(super) fn take(&mut self, meant: Meant) -> Fix {
         match meant.change {
             Change::Indices(changes) => {
+                for (access, subs) in self.changed(&changes) {
+                    let text: Arc<str> = format!("{}[{}]", access.place, subs.join(", ")).into();
+                    let uses = self.bare.to_mut().iter_mut();
+                    let uses = uses.filter(|u| Arc::ptr_eq(&u.access, &access));
+                    uses.for_each(|u| u.meant = Some(text.clone()));
+                }
                 for (at, index) in changes {
                     self.bare.to_mut()[at].index = index;
                 }
@@ -304,9 +361,9 @@ impl Reading<'_, '_> {
         extents.all(|extent| self.equal(first, extent))
     }
 
-    /// The changes as one of the program; they may be in several accesses.
-    fn renamed(&self, changes: &Changes) -> Fix {
-        let (mut shown, mut edits): (Vec<(Arc<Access>, Vec<String>)>, _) = (Vec::new(), Vec::new());
+    /// The accesses with changes, with their subscripts then.
+    fn changed(&self, changes: &Changes) -> Vec<(Arc<Access>, Vec<String>)> {
+        let mut shown: Vec<(Arc<Access>, Vec<String>)> = Vec::new();
         for (at, index) in changes {
             let (u, name) = (&self.bare[*at], &self.decls[index.at()].name);
             let place = shown
@@ -317,9 +374,18 @@ impl Reading<'_, '_> {
                 shown.len() - 1
             });
             shown[place].1[u.axis] = name.to_string();
-            edits.push((u.span, name.to_string()));
         }
-        let shown: Vec<String> = (shown.iter())
+        shown
+    }
+
+    /// The changes as one of the program; they may be in several accesses.
+    fn renamed(&self, changes: &Changes) -> Fix {
+        let edits = changes.iter().map(|(at, index)| {
+            let name = self.decls[index.at()].name.to_string();
+            (self.bare[*at].span, name)
+        });
+        let edits = edits.collect();
+        let shown: Vec<String> = (self.changed(changes).iter())
             .map(|(access, subs)| format!("`{}[{}]`", access.place, subs.join(", ")))
             .collect();
         let help = format!("did you mean {}?", shown.join(" and "));

@@ -16,8 +16,8 @@
 //! * `expr`, `ops`, `functions`, `access`, `ranks`, `reduce`, `records`: expressions; `heads`: those of reductions; `traps`: what a reduction hardly means; `unused`: indices that it does not use; `prefixes`: ranges of part of an axis; `kept`: axes kept where they are reduced; `dtype`: their element types;
 //!   `wraps`: integers wanted wider than they wrap; `quotients`: fractions that they lose; `unsigned`: what they have no sign for;
 //! * `aggs`: aggregations over records;
-//! * `extents`: what indices run over; `conflicts`: uses that disagree; `meant`: which index is meant there;
-//!   `groups`: heads in groups; `transposed`: merged axes in another's place; `swapped`: results in another's place;
+//! * `extents`: what indices run over; `conflicts`: uses that disagree; `meant`: which index is meant there; `renamed`: two that are called as each other's axes;
+//!   `unequal`: two sizes that would have to be equal; `groups`: heads in groups; `transposed`: merged axes in another's place; `swapped`: results in another's place;
 //!   `left`: indices missing on the left; `parts`: axes of several lengths; `lower`: indices in upper case;
 //!   `ranges`: accesses in bounds; `prove`: the facts for both;
 //! * `conditions`: guards as facts; `bounds`: of positions; `outside`: accesses not proved; `lengths`: indices that are too long; `guards`: how conditions around them
@@ -74,6 +74,7 @@ mod records;
 mod recovered;
 mod reduce;
 mod refused;
+mod renamed;
 mod required;
 mod results;
 mod roles;
@@ -91,6 +92,7 @@ mod traps;
 mod tree;
 mod types;
 mod unbound;
+mod unequal;
 mod unsigned;
 mod unused;
 mod variables;

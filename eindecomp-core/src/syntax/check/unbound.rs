@@ -1,7 +1,7 @@
 //! What is meant by an index that nothing binds, by the statement around it.
 
 use super::heads::head;
-use super::walk::{mentions, named, positions};
+use super::walk::{accessed, mentions, named, positions};
 use crate::ein::Agg;
 use crate::syntax::ast::{BinaryOp, Expr, ExprKind, Ident, IndexDecl, Reduce, ReduceBody};
 use crate::syntax::diag::{Diag, Fix};
@@ -16,9 +16,9 @@ pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)], unbound: &[S
         return diag;
     };
     if let Some((reduce, held, span)) = closed(value, name.as_str()) {
-        let help = format!(
-            "the reduction over `{name}` ends before this; put its whole body in parentheses"
-        );
+        if let Some(help) = beside(value, reduce, span, name, left) {
+            return diag.help(help);
+        }
         let unused = left.iter().filter(|(_, used)| !used);
         let unused: Vec<&str> = unused.map(|(name, _)| *name).collect();
         return match (
@@ -28,7 +28,12 @@ pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)], unbound: &[S
             (Some(fix), _) => diag.fix(fix),
             // It stands beside the reduction, where another one is left.
             (None, [only]) => diag.fix(Fix::replace(name.span, *only, "did you mean {}?")),
-            (None, _) => diag.help(help),
+            (None, _) if span.start > name.span.start => diag.help(format!(
+                "the reduction over `{name}` is behind this: put `{name}` on the left, and use another index there"
+            )),
+            (None, _) => diag.help(format!(
+                "the reduction over `{name}` ends before this; put its whole body in parentheses"
+            )),
         };
     }
     let around: Vec<&Reduce> = path
@@ -153,6 +158,42 @@ fn closed<'e>(e: &'e Expr, name: &str) -> Option<(&'e Reduce, Option<Span>, Span
         return Some((reduce, Some(e.span), inner.span));
     }
     e.children().into_iter().find_map(|e| closed(e, name))
+}
+
+/// What to do about a term beside a sum that is read by the sum's index alone, where others are on the left: a bias,
+/// which is hardly meant to be summed.
+fn beside(
+    value: &Expr,
+    reduce: &Reduce,
+    span: Span,
+    name: &Ident,
+    left: &[(&str, bool)],
+) -> Option<String> {
+    let ReduceBody::Product(body) = &reduce.body else {
+        return None;
+    };
+    let mut path = Vec::new();
+    find(value, name.span, &mut path)?;
+    let ([.., around, read], true) = (&path[..], span.end < name.span.start) else {
+        return None;
+    };
+    let (place, subs) = accessed(read)?;
+    let term = matches!(
+        around.kind,
+        ExprKind::Binary(BinaryOp::Add | BinaryOp::Sub, ..)
+    );
+    // Beside anything but a contraction the sum is meant to go on.
+    let reads = |e: &Expr| accessed(e).is_some() && mentions(e, &[name.as_str()]);
+    let contracts =
+        matches!(&body.kind, ExprKind::Binary(BinaryOp::Mul, a, b) if reads(a) && reads(b));
+    let mut others = left.iter().filter(|(other, _)| mentions(body, &[*other]));
+    let (Some(_), true, [_]) = (others.next(), term && contracts, subs) else {
+        return None;
+    };
+    Some(format!(
+        "the reduction over `{name}` ends before this: read `{place}` by an index on the left, or hold both in \
+         parentheses if each `{name}` adds it"
+    ))
 }
 
 /// Parentheses around the reduction's body and all that follows up to the use.
