@@ -139,7 +139,8 @@ impl Fix {
 
     /// The change that has to follow, made too.
     pub(crate) fn then(mut self, next: Fix) -> Fix {
-        self.help = format!("{} Then {}", self.help, next.help);
+        let end = if self.help.ends_with('`') { "." } else { "" };
+        self.help = format!("{}{end} Then {}", self.help, next.help);
         self.edits.extend(next.edits);
         self
     }

@@ -15,8 +15,8 @@ use super::parts::{off_by, part};
 use super::prove::Equality;
 use super::ranges::{index_facts, poly};
 use super::renamed::exchanged_names;
-use super::tree::{IndexId, listed};
-use super::unequal::DIFFERENT;
+use super::tree::IndexId;
+use super::unequal::{DIFFERENT, beginning, declared_instead, members};
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
 use crate::syntax::ast::{self, CmpOp};
@@ -25,11 +25,11 @@ use crate::syntax::token::Span;
 
 /// Where an extent is said.
 #[derive(Clone)]
-struct Place {
-    extent: Dim,
-    span: Span,
+pub(super) struct Place {
+    pub(super) extent: Dim,
+    pub(super) span: Span,
     text: String,
-    access: Option<Arc<Access>>,
+    pub(super) access: Option<Arc<Access>>,
 }
 
 impl Place {
@@ -55,7 +55,7 @@ pub(super) fn settle<'u>(
     wanted: &BTreeMap<IndexId, Dim>,
 ) -> Cow<'u, [Use]> {
     let mut bare = Cow::Borrowed(&all.bare[..]);
-    let (mut told, mut moved) = (BTreeSet::new(), BTreeSet::new());
+    let (mut told, mut moved) = (BTreeSet::new(), BTreeMap::new());
     // What is meant of one index may show that another one is wrong, before it too.
     for at in (0..decls.len()).chain(0..decls.len()) {
         let index = IndexId(at as u16);
@@ -65,7 +65,8 @@ pub(super) fn settle<'u>(
         let declared = decls[at].extent.as_ref().map(|(extent, _)| extent);
         let uses = bare.iter().filter(|u| u.index == index).map(|u| &u.extent);
         // An index that is moved is held against the declared result.
-        let declared = declared.or_else(|| wanted.get(&index).filter(|_| moved.contains(&index)));
+        let declared =
+            declared.or_else(|| wanted.get(&index).filter(|_| moved.contains_key(&index)));
         let mut extents = declared.into_iter().chain(uses);
         let first = extents.next();
         if extents.all(|extent| Some(extent) == first) {
@@ -79,16 +80,20 @@ pub(super) fn settle<'u>(
             bare,
             wanted,
         };
-        if let Some(place) = reference(&reading, index, moved.contains(&index))
+        let before = cx.errors.len();
+        if let Some(place) = reference(&reading, index, moved.contains_key(&index))
             && disagreeing(cx, &mut reading, index, &place)
         {
             told.insert(index);
         }
-        let before = all.bare.iter().map(|u| u.index);
-        let changed = before.zip(reading.bare.iter().map(|u| u.index));
+        if let Some(first) = moved.get(&index) {
+            join(&mut cx.errors, *first, before);
+        }
+        let written = all.bare.iter().map(|u| u.index);
+        let changed = written.zip(reading.bare.iter().map(|u| u.index));
         for (a, b) in changed.filter(|(a, b)| a != b) {
             for index in [a, b] {
-                if moved.insert(index) {
+                if moved.insert(index, before).is_none() {
                     told.remove(&index);
                 }
             }
@@ -96,6 +101,27 @@ pub(super) fn settle<'u>(
         bare = reading.bare;
     }
     bare
+}
+
+/// What follows from a change that error number `first` proposes is made with it: the change of an error since number
+/// `since`, which is no error of its own then.
+fn join(errors: &mut Vec<Diag>, first: usize, since: usize) {
+    let mut more = errors.split_off(since.max(first + 1));
+    for at in (0..more.len()).rev() {
+        let fixes = (&errors[first].fixes[..], &more[at].fixes[..]);
+        if let ([fix], [next]) = fixes {
+            let next = Fix {
+                help: next
+                    .help
+                    .replacen("did you mean", "write", 1)
+                    .replacen('?', ".", 1),
+                ..next.clone()
+            };
+            errors[first].fixes = vec![fix.clone().then(next)];
+            more.remove(at);
+        }
+    }
+    errors.extend(more);
 }
 
 /// What the uses of an index are held against: its `in`, else a use of the declared result's extent,
@@ -379,45 +405,6 @@ fn other_help(
     }
 }
 
-/// The parameter that alone reads an index over `b`, declared with the extent `a` of all others. Of a batch, several axes
-/// are hardly.
-fn declared_instead(
-    cx: &BodyCx<'_>,
-    reading: &Reading<'_, '_>,
-    index: IndexId,
-    (a, b): (&Dim, &Dim),
-    odd: Vec<&Use>,
-) -> Option<Fix> {
-    let [only] = odd[..] else { return None };
-    let batch = is_batch(reading, index) && only.access.subs.len() > 1;
-    if batch && only.access.subs.len() < reading.left().count() {
-        return None;
-    }
-    cx.declared_instead(&only.access.place, only.axis, b, a)
-}
-
-/// The index and one that nothing mentions as the members of the axis that both are as long as: `h in H` reads `D` with
-/// `e in D / H`.
-fn members(reading: &Reading<'_, '_>, index: IndexId, wrong: &Place) -> Option<Fix> {
-    let access = wrong.access.as_ref()?;
-    let (own, _) = reading.decls[index.at()].extent.as_ref()?;
-    let other = (0..reading.decls.len()).find(|&at| {
-        let other = &reading.decls[at];
-        let extent = other.extent.as_ref().filter(|_| !other.used_right);
-        let visible = access.visible.contains(&IndexId(at as u16));
-        let product = extent.and_then(|(extent, _)| own.try_mul(extent));
-        visible && product.is_some_and(|product| reading.equal(&product, &wrong.extent))
-    })?;
-    let mut both = [index.at(), other];
-    both.sort_unstable();
-    let both = format!("({})", listed(&both.map(|at| &reading.decls[at].name)));
-    let at = reading.bare.iter().find(|u| u.span == wrong.span)?.axis;
-    let mut subs = access.subs.clone();
-    subs[at].clone_from(&both);
-    let help = format!("did you mean `{}[{}]`?", access.place, subs.join(", "));
-    Some(Fix::replace(wrong.span, both, &help))
-}
-
 /// The range of the declared result where conditions keep each use of an index in a part of it; the second of
 /// two parts, one behind the other, starts where the first ends.
 fn in_branches(
@@ -517,38 +504,6 @@ fn group_of(decl: &Decl, wrong: &Place) -> Option<String> {
     Some(format!(
         "`{name}` runs over one of {groups} groups: `{shown}` reads group `g`"
     ))
-}
-
-/// The beginning of a table that is shared by a result of more axes, over a dim of its own. What all of the first of
-/// them share is no batch.
-fn beginning(
-    cx: &BodyCx<'_>,
-    reading: &Reading<'_, '_>,
-    index: IndexId,
-    (known, wrong): (&Place, &Place),
-) -> Option<Fix> {
-    let (decl, table) = (&reading.decls[index.at()], wrong.access.as_ref()?);
-    let (a, b) = (&known.extent, &wrong.extent);
-    let dims = a.as_symbol().is_some() && b.as_symbol().is_some();
-    let shared = table.subs.len() > 1 && table.subs.len() < reading.left().count();
-    let place = table.subs.iter().position(|sub| *sub == *decl.name)?;
-    if !dims || !shared || is_batch(reading, index) || decl.reduced {
-        return None;
-    }
-    let mut subs = table.subs.clone();
-    subs[place] = format!("0 + {}", decl.name);
-    let help = format!("did you mean `{}[{}]`?", table.place, subs.join(", "));
-    let fix = Fix::before(wrong.span, "0 + ", &help);
-    Some(fix.then(cx.add_clause(a, CmpOp::Le, b)?))
-}
-
-/// Is it the first index on the left?
-fn is_batch(reading: &Reading<'_, '_>, index: IndexId) -> bool {
-    let name = &reading.decls[index.at()].name;
-    reading
-        .left()
-        .next()
-        .is_some_and(|first| first.name == *name)
 }
 
 /// 0 in place of an index that reads an axis of 1, which does not broadcast.

@@ -385,7 +385,10 @@ impl<'a> BodyCx<'a> {
                 continue;
             };
             let (fix, only) = match self.put_left(pat, name.as_str()) {
-                Some(fix) => (Some(fix), true),
+                Some(fix) => match unbound::renamed(value, name.as_str(), fix) {
+                    Some(fix) => (Some(fix), true),
+                    None => continue,
+                },
                 None => (self.batched(pat, name.as_str(), value), false),
             };
             let Some(fix) = fix else {

@@ -1,6 +1,6 @@
 //! What is meant by an index that nothing binds, by the statement around it.
 
-use super::heads::head;
+use super::heads::{another_index, head};
 use super::walk::{accessed, mentions, named, positions};
 use crate::ein::Agg;
 use crate::syntax::ast::{BinaryOp, Expr, ExprKind, Ident, IndexDecl, Reduce, ReduceBody};
@@ -122,6 +122,18 @@ pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)], unbound: &[S
 /// The name that stands at `place`.
 pub(super) fn name_at(value: &Expr, place: Span) -> Option<&Ident> {
     find(value, place, &mut Vec::new())
+}
+
+/// The change that puts an index on the left, with another index for each reduction over it.
+pub(super) fn renamed(e: &Expr, index: &str, fix: Fix) -> Option<Fix> {
+    let fix = match &e.kind {
+        ExprKind::Reduce(reduce) if reduce.indices.iter().any(|d| d.name.as_str() == index) => {
+            fix.then(another_index(reduce)?)
+        }
+        _ => fix,
+    };
+    let mut children = e.children().into_iter();
+    children.try_fold(fix, |fix, e| renamed(e, index, fix))
 }
 
 /// The node at `place`, with everything around it.

@@ -3,7 +3,10 @@
 //! declared otherwise, else words.
 
 use super::body::BodyCx;
-use super::tree::Type;
+use super::conflicts::Place;
+use super::extents::Use;
+use super::meant::Reading;
+use super::tree::{IndexId, Type, listed};
 use super::walk;
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
@@ -123,4 +126,75 @@ impl BodyCx<'_> {
             None => None,
         }
     }
+}
+
+/// The parameter that alone reads an index over `b`, declared with the extent `a` of all others. Of a batch, several axes
+/// are hardly.
+pub(super) fn declared_instead(
+    cx: &BodyCx<'_>,
+    reading: &Reading<'_, '_>,
+    index: IndexId,
+    (a, b): (&Dim, &Dim),
+    odd: Vec<&Use>,
+) -> Option<Fix> {
+    let [only] = odd[..] else { return None };
+    let batch = is_batch(reading, index) && only.access.subs.len() > 1;
+    if batch && only.access.subs.len() < reading.left().count() {
+        return None;
+    }
+    cx.declared_instead(&only.access.place, only.axis, b, a)
+}
+
+/// The index and one that nothing mentions as the members of the axis that both are as long as: `h in H` reads `D` with
+/// `e in D / H`.
+pub(super) fn members(reading: &Reading<'_, '_>, index: IndexId, wrong: &Place) -> Option<Fix> {
+    let access = wrong.access.as_ref()?;
+    let (own, _) = reading.decls[index.at()].extent.as_ref()?;
+    let other = (0..reading.decls.len()).find(|&at| {
+        let other = &reading.decls[at];
+        let extent = other.extent.as_ref().filter(|_| !other.used_right);
+        let visible = access.visible.contains(&IndexId(at as u16));
+        let product = extent.and_then(|(extent, _)| own.try_mul(extent));
+        visible && product.is_some_and(|product| reading.equal(&product, &wrong.extent))
+    })?;
+    let mut both = [index.at(), other];
+    both.sort_unstable();
+    let both = format!("({})", listed(&both.map(|at| &reading.decls[at].name)));
+    let at = reading.bare.iter().find(|u| u.span == wrong.span)?.axis;
+    let mut subs = access.subs.clone();
+    subs[at].clone_from(&both);
+    let help = format!("did you mean `{}[{}]`?", access.place, subs.join(", "));
+    Some(Fix::replace(wrong.span, both, &help))
+}
+
+/// The beginning of a table that is shared by a result of more axes, over a dim of its own. What all of the first of
+/// them share is no batch.
+pub(super) fn beginning(
+    cx: &BodyCx<'_>,
+    reading: &Reading<'_, '_>,
+    index: IndexId,
+    (known, wrong): (&Place, &Place),
+) -> Option<Fix> {
+    let (decl, table) = (&reading.decls[index.at()], wrong.access.as_ref()?);
+    let (a, b) = (&known.extent, &wrong.extent);
+    let dims = a.as_symbol().is_some() && b.as_symbol().is_some();
+    let shared = table.subs.len() > 1 && table.subs.len() < reading.left().count();
+    let place = table.subs.iter().position(|sub| *sub == *decl.name)?;
+    if !dims || !shared || is_batch(reading, index) || decl.reduced {
+        return None;
+    }
+    let mut subs = table.subs.clone();
+    subs[place] = format!("0 + {}", decl.name);
+    let help = format!("did you mean `{}[{}]`?", table.place, subs.join(", "));
+    let fix = Fix::before(wrong.span, "0 + ", &help);
+    Some(fix.then(cx.add_clause(a, CmpOp::Le, b)?))
+}
+
+/// Is it the first index on the left?
+fn is_batch(reading: &Reading<'_, '_>, index: IndexId) -> bool {
+    let name = &reading.decls[index.at()].name;
+    reading
+        .left()
+        .next()
+        .is_some_and(|first| first.name == *name)
 }
