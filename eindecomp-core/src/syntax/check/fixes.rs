@@ -104,7 +104,7 @@ impl BodyCx<'_> {
     }
 
     /// The statement that defines the name at `place`: what is on its left, and its value.
-    fn defined_at(&self, place: Span) -> Option<(&Pattern, &ast::Expr)> {
+    pub(super) fn defined_at(&self, place: Span) -> Option<(&Pattern, &ast::Expr)> {
         self.ast.stmts.iter().find_map(|stmt| match &stmt.kind {
             StmtKind::Let { pat, value, .. } if pat.names.iter().any(|n| n.span == place) => {
                 Some((pat, value))
@@ -451,8 +451,9 @@ impl BodyCx<'_> {
         let (found, declared) = (&found.tensor()?.axes, &declared.tensor()?.axes);
         let (at, decl, value) = self.odd_index(place, found, declared)?;
         let name = decl.name.as_str();
-        // Its axis is the one of its name.
-        if is_like(&found[at], name) && !is_like(declared.get(at)?, name) {
+        // Its axis is the one of its name, unless it stands in the place of a gather.
+        let own = is_like(&found[at], name) && !is_like(declared.get(at)?, name);
+        if own && !walk::gathers(value) {
             return None;
         }
         (walk::in_accesses(value, name) == 1).then_some(())?;

@@ -7,7 +7,7 @@ use super::walk::{self, free};
 use crate::ein::Dim;
 use crate::syntax::ast::{self, CmpOp, Expr, ExprKind};
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::names::{are, count};
+use crate::syntax::names::{are, count, is_like};
 use crate::syntax::token::Span;
 
 impl BodyCx<'_> {
@@ -87,6 +87,22 @@ impl BodyCx<'_> {
                     None => self.declare(found, ast.ret.types[at].span),
                     Some(_) => None,
                 };
+                let alone = other.is_none() && in_part.is_none() && reordered.is_none();
+                let remade = alone
+                    .then(|| self.remade(place, &ty, &declared[at]))
+                    .flatten();
+                let misread = self
+                    .called_otherwise(place, &ty, &declared[at])
+                    .filter(|_| alone);
+                let (declare, diag) = match (remade, misread, declare) {
+                    (Some(remade), _, declare) => {
+                        let or = declare.map(|_| format!("or declare `{ty}`"));
+                        let diag = diag.fix(remade);
+                        (None, or.into_iter().fold(diag, Diag::help))
+                    }
+                    (None, Some(misread), _) => (None, diag.help(misread)),
+                    (None, None, declare) => (declare, diag),
+                };
                 let of_dtype = self.declared_dtype(&ty, &declared[at], &ast.ret.types[at]);
                 let of_dtype = of_dtype.filter(|_| annotated.is_none());
                 let diag = diag.fixes(exact).fixes(in_part);
@@ -121,6 +137,22 @@ impl BodyCx<'_> {
             let mut axes = found.axes.iter().zip(&declared.axes);
             let equal = axes.all(|(a, b)| facts.equal(a, b));
             equal.then(|| self.add_clause(&rest, CmpOp::Eq, &zero))?
+        })
+    }
+
+    /// What to do about an index of the statement at `place` that is called like the axis declared, and runs over another
+    /// dim where it is read.
+    fn called_otherwise(&self, place: Span, found: &Type, declared: &Type) -> Option<String> {
+        let (axes, declared) = (&found.tensor()?.axes, &declared.tensor()?.axes);
+        let (at, decl, _) = self.odd_index(place, axes, declared)?;
+        let (name, own) = (decl.name.as_str(), declared.get(at)?);
+        let other = axes[at]
+            .as_symbol()
+            .filter(|_| axes.len() == declared.len())?;
+        (is_like(own, name) && decl.extent.is_none()).then(|| {
+            format!(
+                "`{name}` runs over `{other}` where it is read: mend that, or declare `{found}`"
+            )
         })
     }
 

@@ -92,6 +92,15 @@ pub(super) fn named(e: &Expr, wanted: &str, out: &mut Vec<Span>) {
     e.children().into_iter().for_each(|e| named(e, wanted, out));
 }
 
+/// Does an access read at positions that are read themselves?
+pub(super) fn gathers(e: &Expr) -> bool {
+    let here = accessed(e).is_some_and(|(_, subs)| {
+        let mut positions = subs.iter().flat_map(Sub::exprs);
+        positions.any(accesses)
+    });
+    here || e.children().into_iter().any(gathers)
+}
+
 /// Where this stands alone as a position in an access.
 pub(super) fn stands(e: &Expr, wanted: &str, out: &mut Vec<Span>) {
     let access = matches!(e.kind, ExprKind::Access { .. });
