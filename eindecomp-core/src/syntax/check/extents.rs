@@ -122,8 +122,33 @@ pub(super) fn solve(
     wanted: &BTreeMap<IndexId, Dim>,
 ) -> Option<Vec<Index>> {
     let before = cx.errors.len();
-    let found = found(cx, decls, uses, wanted)?;
+    let found = found(cx, decls, uses, wanted).all()?;
     (cx.errors.len() == before).then_some(found)
+}
+
+/// The indices of a statement whose extents are known.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) indices: Vec<Option<Index>>,
+    /// Those which are not known otherwise than by the range that their error proposes.
+    pub(super) open: Vec<Open>,
+}
+
+/// An index without an extent, as its error proposes it.
+pub(super) struct Open {
+    pub(super) id: IndexId,
+    pub(super) index: Index,
+    /// Which error.
+    pub(super) error: usize,
+    /// The range alone.
+    pub(super) range: Fix,
+}
+
+impl Found {
+    /// All of them.
+    pub(super) fn all(&self) -> Option<Vec<Index>> {
+        self.indices.iter().cloned().collect()
+    }
 }
 
 /// [`solve`], as far as they are known where some uses are wrong.
@@ -132,7 +157,7 @@ pub(super) fn found(
     decls: Vec<Decl>,
     uses: &Uses,
     wanted: &BTreeMap<IndexId, Dim>,
-) -> Option<Vec<Index>> {
+) -> Found {
     let before = cx.errors.len();
     let turned = turn(cx, &decls, uses, wanted);
     let uses = &*turned;
@@ -173,17 +198,13 @@ pub(super) fn found(
             break;
         }
     }
-    let (mut indices, mut told_of) = (Some(Vec::new()), BTreeSet::new());
+    let (mut out, mut told_of) = (Found::default(), BTreeSet::new());
     for (at, (decl, extent)) in decls.iter().zip(&known).enumerate() {
-        match (extent, &mut indices) {
-            (Some(extent), Some(indices)) => indices.push(Index {
-                name: decl.name.clone(),
-                extent: extent.clone(),
-                span: decl.span,
-            }),
-            (Some(_), None) => {}
-            (None, _) => {
-                indices = None;
+        out.indices
+            .push(extent.as_ref().map(|extent| index(decl, extent)));
+        match extent {
+            Some(_) => {}
+            None => {
                 let named = |read: &MergedUse| read.members.contains(&IndexId(at as u16));
                 // One error for a merged axis.
                 let told = merged
@@ -218,6 +239,21 @@ pub(super) fn found(
                         false => reading.left_out(index),
                     };
                     let ranged = || range_of(cx, &decls, &known, index, uses, wanted);
+                    let ranged = match decl.idle || shouted.is_some() {
+                        true => None,
+                        false => ranged(),
+                    };
+                    if let Some((extent, _, Some(range))) = &ranged
+                        && left_out.is_none()
+                        && uses.target.is_none()
+                    {
+                        out.open.push(Open {
+                            id: index,
+                            index: self::index(decl, extent),
+                            error: cx.errors.len(),
+                            range: range.clone(),
+                        });
+                    }
                     // A position of a store takes no `in`.
                     let stored = uses.target.is_some() && !decl.reduced;
                     let sized = || {
@@ -243,7 +279,7 @@ pub(super) fn found(
                             )),
                         },
                         false => match shouted
-                            .or_else(|| (!decl.idle).then(ranged).flatten())
+                            .or_else(|| ranged.map(|(_, fix, _)| fix))
                             .or_else(|| parts_of(decl, index, uses, &known))
                         {
                             Some(fix) => diag.fixes(left_out).fix(fix),
@@ -256,14 +292,23 @@ pub(super) fn found(
             }
         }
     }
-    let indices = indices?;
-    for read in merged {
-        check_merged(cx, read, &indices);
+    if let Some(indices) = out.all() {
+        for read in merged {
+            check_merged(cx, read, &indices);
+        }
+        if cx.errors.len() == before {
+            cx.errors.extend(uses.idle.iter().cloned());
+        }
     }
-    if cx.errors.len() == before {
-        cx.errors.extend(uses.idle.iter().cloned());
+    out
+}
+
+fn index(decl: &Decl, extent: &Dim) -> Index {
+    Index {
+        name: decl.name.clone(),
+        extent: extent.clone(),
+        span: decl.span,
     }
-    Some(indices)
 }
 
 fn unknown(decl: &Decl, merged: bool, mixed: Option<&str>) -> Diag {
@@ -303,7 +348,8 @@ fn parts_of(decl: &Decl, index: IndexId, uses: &Uses, known: &[Option<Dim>]) -> 
 }
 
 /// The `in` that gives an index its extent: that of the declared result, else the dim of its name,
-/// else what keeps its accesses in bounds. Accesses that then leave their axis are padded.
+/// else what keeps its accesses in bounds. Accesses that then leave their axis are padded. The extent, all of the change,
+/// and the range alone, unless more than padding has to be changed with it.
 fn range_of(
     cx: &BodyCx<'_>,
     decls: &[Decl],
@@ -311,7 +357,7 @@ fn range_of(
     index: IndexId,
     uses: &Uses,
     results: &BTreeMap<IndexId, Dim>,
-) -> Option<Fix> {
+) -> Option<(Dim, Fix, Option<Fix>)> {
     let (decl, wanted) = (&decls[index.at()], results.get(&index));
     let declared = |(nth, extent): (usize, &Option<Dim>)| {
         let other = IndexId(nth as u16);
@@ -364,7 +410,8 @@ fn range_of(
         let inside = |(at, shifted): &(Dim, &Shifted)| facts.inside(at, &shifted.extent);
         let axis = cx.axis_of(decl.span).filter(|_| mine.iter().all(inside))?;
         let range = range(&decl.name, decl.span, &fit.to_string());
-        Some(axis.redeclared(range, &fit))
+        let fix = axis.redeclared(range, &fit);
+        Some((fit, fix, None))
     });
     if declared.is_some() {
         return declared;
@@ -381,7 +428,8 @@ fn range_of(
         };
         !names.iter().zip(&known).any(open)
     };
-    let mut fix = range(&decl.name, decl.span, &extent.to_string());
+    let range = range(&decl.name, decl.span, &extent.to_string());
+    let (mut fix, mut plain) = (range.clone(), true);
     for (at, shifted) in mine {
         let text = &shifted.access.subs[shifted.axis];
         let inside = inside(&facts, text, &at, &shifted.extent);
@@ -389,6 +437,7 @@ fn range_of(
             fix.help = format!("{}, and {}", fix.help, rounded.help);
             fix.edits.extend(rounded.edits);
         } else if let Some(turned) = turned(cx, uses, shifted, &extent, results) {
+            plain = false;
             fix.help = format!("{}, and {}", fix.help, turned.help);
             fix.edits.extend(turned.edits);
         } else if !shifted.guarded && !inside.is_empty() && settled(&at) {
@@ -397,7 +446,8 @@ fn range_of(
             fix.edits.extend(pad.edits);
         }
     }
-    Some(fix)
+    let range = plain.then_some(range);
+    Some((extent, fix, range))
 }
 
 /// A position of an index over `extent`, and the index that stands on an axis of that extent, in each

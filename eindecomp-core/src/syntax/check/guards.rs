@@ -184,6 +184,59 @@ impl<'e> Guards<'e> {
         Some((condition, facts, parts))
     }
 
+    /// `&&` for the `||` of a condition that holds, and the other way round of one that fails, where every part of it is
+    /// known then, and the position is inside.
+    pub(super) fn joined(&self, plain: &Facts, outside: &Outside<'_>) -> Option<Fix> {
+        let mut inner = self.conditions.iter().rev();
+        let (condition, parts) = inner.find_map(|c| {
+            let op = if c.holds { BinaryOp::Or } else { BinaryOp::And };
+            let parts = chained(unheld(c.test), op);
+            (parts.len() > 1).then_some((c, parts))
+        })?;
+        let mut facts = plain.clone();
+        for outer in &self.conditions {
+            let bounds = self.bounds(outer.test, outer.holds);
+            bounds.iter().for_each(|bound| facts.assume_nonneg(bound));
+        }
+        for part in &parts {
+            let ExprKind::Binary(BinaryOp::Cmp(cmp), a, b) = &unheld(part).kind else {
+                continue;
+            };
+            if let (Some(a), Some(b)) = (self.poly(a), self.poly(b)) {
+                let cmp = if condition.holds { *cmp } else { cmp.negated() };
+                facts.assume(&a, cmp, &b);
+            }
+        }
+        let inside = !facts.is_excluded() && facts.inside(outside.at, outside.extent);
+        let op = if condition.holds { "&&" } else { "||" };
+        inside.then(|| {
+            let shown: Vec<String> = parts.iter().map(|part| part.to_string()).collect();
+            let help = format!("did you mean `{}`?", shown.join(&format!(" {op} ")));
+            let between = parts.windows(2).map(|two| {
+                let place = Span::new(two[0].span.end, two[1].span.start);
+                (place, format!(" {op} "))
+            });
+            let edits = between.collect();
+            Fix { help, edits }
+        })
+    }
+
+    /// Does what the other branch reads stay inside by the innermost condition, as it is?
+    pub(super) fn settle(&self, plain: &Facts) -> bool {
+        let Some((condition, mut facts, _)) = self.innermost(plain) else {
+            return false;
+        };
+        let bounds = self.bounds(condition.test, !condition.holds);
+        bounds.iter().for_each(|bound| facts.assume_nonneg(bound));
+        !condition.reads.is_empty() && !bounds.is_empty() && self.all_inside(condition, &facts)
+    }
+
+    /// Does what the other branch reads stay inside?
+    fn all_inside(&self, condition: &Condition<'_>, facts: &Facts) -> bool {
+        let mut reads = condition.reads.iter();
+        reads.all(|(e, extent)| self.poly(e).is_some_and(|at| facts.inside(&at, extent)))
+    }
+
     /// The innermost condition with another comparison in it, which keeps the position inside, and
     /// those of the other branch.
     pub(super) fn compared(&self, plain: &Facts, outside: &Outside<'_>) -> Option<Fix> {
@@ -218,9 +271,7 @@ impl<'e> Guards<'e> {
                     let Some(there) = with(*cmp, !condition.holds) else {
                         return false;
                     };
-                    let mut reads = condition.reads.iter();
-                    reads
-                        .all(|(e, extent)| self.poly(e).is_some_and(|at| there.inside(&at, extent)))
+                    self.all_inside(condition, &there)
                 };
                 let inside = here.is_some_and(|facts| facts.inside(outside.at, outside.extent));
                 inside && (condition.reads.is_empty() || parts.len() == 1 && reads())
@@ -280,14 +331,34 @@ impl<'e> Guards<'e> {
                 None => return None,
             }
         }
-        let mut known = facts;
+        let mut known = facts.clone();
         let said = parts
             .iter()
             .flat_map(|part| self.said(part, condition.holds));
         let said = said.chain(more.iter().map(|(_, side)| side.clone()));
         said.for_each(|bound| known.assume_nonneg(&bound));
         // A branch that relied on the old condition would be wrong in its turn.
-        let relied = !condition.holds && condition.other.is_some_and(shifts);
+        let relied = match condition.holds {
+            false => condition.other.is_some_and(shifts),
+            true => {
+                !condition.reads.is_empty() && {
+                    let mut there = facts;
+                    if let (
+                        [
+                            Part {
+                                new: Some((_, side)),
+                                ..
+                            },
+                        ],
+                        [],
+                    ) = (&parts[..], &more[..])
+                    {
+                        there.assume_nonneg(&-&(side + &Dim::from(1)));
+                    }
+                    !self.all_inside(condition, &there)
+                }
+            }
+        };
         if relied || !known.nonneg(outside.at) || !known.nonneg(&last) {
             return None;
         }
@@ -451,14 +522,20 @@ struct Part<'e> {
     new: Option<(String, Dim)>,
 }
 
-/// The parts of a conjunction, without brackets around them all.
-fn conjuncts(e: &Expr) -> Vec<&Expr> {
+/// The operands of a chain of one operator.
+fn chained(e: &Expr, op: BinaryOp) -> Vec<&Expr> {
     match &e.kind {
-        ExprKind::Binary(BinaryOp::And, a, b) => {
-            conjuncts(a).into_iter().chain(conjuncts(b)).collect()
+        ExprKind::Binary(own, a, b) if *own == op => {
+            let a = chained(a, op);
+            a.into_iter().chain(chained(b, op)).collect()
         }
         _ => vec![e],
     }
+}
+
+/// The parts of a conjunction, without brackets around them all.
+fn conjuncts(e: &Expr) -> Vec<&Expr> {
+    chained(e, BinaryOp::And)
 }
 
 fn unheld(e: &Expr) -> &Expr {

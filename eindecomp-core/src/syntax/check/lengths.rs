@@ -164,7 +164,12 @@ impl Walk<'_, '_> {
             (Some(n), Some(_)) => n > 0,
             (n, known) => n.is_some() == known.is_some(),
         };
-        let mut fitting = shorter.filter(alike);
+        // As many steps as the axis has, and no difference of two lengths.
+        let last = &(over + axis) - &Dim::from(1);
+        let rest = &last - &stride.try_mul(&(extent - &Dim::from(1)))?;
+        let steps = (&(axis - &rest) + &(stride - &Dim::from(1))).floor_div(stride);
+        let steps = (stride.as_const() > Some(1) && by.as_const().is_none()).then_some(steps);
+        let mut fitting = steps.into_iter().chain(shorter).filter(alike);
         fitting.find(|shorter| self.stays(at, axis, id, shorter).is_some())
     }
 

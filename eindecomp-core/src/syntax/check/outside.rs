@@ -136,8 +136,19 @@ impl Walk<'_, '_> {
         let declared = self.as_declared(&at) && in_part.is_none();
         let compared = at.as_ref().filter(|_| declared && whole).and_then(|at| {
             let outside = guards::Outside { text, at, extent };
-            guards.compared(plain, &outside)
+            let joined = guards.joined(plain, &outside);
+            joined.or_else(|| guards.compared(plain, &outside))
         });
+        // Where the conditions are right, the position is off by one.
+        let nudged = at
+            .as_ref()
+            .filter(|_| declared && whole && !is_known && guards.settle(plain));
+        let nudged = nudged.and_then(|at| {
+            let one = Dim::from(1);
+            let mut beside = [at - &one, at + &one].into_iter();
+            beside.find(|at| facts.inside(at, extent))
+        });
+        let compared = compared.filter(|_| nudged.is_none());
         let mendable = declared && whole && !is_known && !grouped && compared.is_none();
         // Under a condition an offset is meant, unless nothing is inside.
         let meant = |reach: &Range<'_>| {
@@ -160,6 +171,7 @@ impl Walk<'_, '_> {
             };
             shifted.or_else(started)
         });
+        let moved = nudged.map(read_at).or(moved);
         let shifted = moved.is_some();
         let unmended = declared && whole && !shifted && compared.is_none();
         let corrected = compared.or_else(|| {
@@ -189,12 +201,22 @@ impl Walk<'_, '_> {
             (Some(at), Some(high)) if starts_inside => self.length(at, extent, high),
             _ => Length::Padded,
         };
+        // What is outside for half of its indices is not padded.
+        let fits_mostly = high.as_ref().is_none_or(|high| {
+            let twice = extent + extent;
+            !facts.holds(high, CmpOp::Ge, &(&twice - &Dim::from(2)))
+        });
         let (shorter, shorten) = match length {
             Length::AsDeclared(fix) => {
                 pads.clear();
                 (Some(fix), None)
             }
-            Length::Shorter(fix) => (Some(fix), None),
+            Length::Shorter(fix) => {
+                if !fits_mostly {
+                    pads.clear();
+                }
+                (Some(fix), None)
+            }
             Length::Perhaps(range) => {
                 let or = pads.first().map(|pad| format!(", or {}", pad.help));
                 pads.clear();

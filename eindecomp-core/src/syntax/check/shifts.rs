@@ -4,6 +4,7 @@
 use super::prove::Facts;
 use super::ranges::Walk;
 use crate::ein::Dim;
+use crate::ein::dim::Atom;
 use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::Fix;
 
@@ -39,7 +40,10 @@ impl Walk<'_, '_> {
         let beside = indices.any(|name| (*at - &Dim::sym(name.clone())).as_const().is_some());
         let length = &(*high - *low) + &one;
         let whole = facts.holds(&length, CmpOp::Eq, extent);
-        let first = (whole && (away || !beside || low.as_const().is_none())).then(|| *at - *low);
+        // What passes over the first elements and leaves the axis behind the last ones.
+        let behind = low.as_const().is_some_and(|n| n > 0);
+        let first = ((whole || behind) && (away || !beside || low.as_const().is_none()))
+            .then(|| *at - *low);
         // The wrong sign, or the part behind the last one.
         let opposite = || {
             let offset = self.free_part(at);
@@ -53,10 +57,28 @@ impl Walk<'_, '_> {
             }
         };
         let beyond = away.then(|| [opposite(), end()]);
-        let mut meant = first.into_iter().chain(beyond.into_iter().flatten());
+        let mut meant = self
+            .repeated(range)
+            .into_iter()
+            .chain(first)
+            .chain(beyond.into_iter().flatten());
         meant
             .find(|meant| meant != *at && facts.inside(meant, extent))
             .map(|meant| facts.normal(&meant))
+    }
+
+    /// `t / 2` for `2 * t`, where each element is read as often as the position is multiplied by.
+    fn repeated(&self, range: &Range<'_>) -> Option<Dim> {
+        let mut terms = range.at.terms();
+        let ([Atom::Sym(name)], factor) = terms.next().filter(|_| terms.next().is_none())? else {
+            return None;
+        };
+        let mut indices = self.active.iter().map(|id| &self.indices[id.at()]);
+        let index = indices.find(|index| index.name == *name)?;
+        let by = Dim::from(factor);
+        let as_often = by.try_mul(range.extent)?;
+        let often = factor > 1 && self.cx.facts.equal(&index.extent, &as_often);
+        often.then(|| Dim::sym(name.clone()).floor_div(&by))
     }
 
     /// The clause by which the positions are no more than the axis has.

@@ -7,8 +7,8 @@ use super::body::BodyCx;
 use super::dims::too_long;
 use super::dtype::element_type;
 use super::expr::StmtCx;
-use super::extents::Decl;
-use super::ranges::Accesses;
+use super::extents::{Decl, Found};
+use super::ranges::{Accesses, Meant};
 use super::recovered::Sketch;
 use super::together::without_mixed_up;
 use super::tree::{Expr, Index, IndexId, ParamRole, Statement, Stmt, TensorType, Type, VarId};
@@ -269,7 +269,7 @@ impl<'a> BodyCx<'a> {
         };
         let before = self.errors.len();
         let (mut cx, left) = StmtCx::new(self, left)?;
-        let values = cx.values(value, pat, &dtypes);
+        let mut values = cx.values(value, pat, &dtypes);
         let StmtCx {
             indices,
             mut uses,
@@ -290,7 +290,12 @@ impl<'a> BodyCx<'a> {
         let wanted = self.wanted(&pat.names[0], &left, &indices);
         let ranges: Vec<Span> = indices.iter().map(Decl::range).collect();
         let told = self.errors.len();
-        let indices = extents::found(self, indices, &uses, &wanted);
+        let found = extents::found(self, indices, &uses, &wanted);
+        let indices = found.all();
+        if let (None, Some(values), true) = (&indices, &mut values, before == told) {
+            let meant = Some((&uses, &wanted));
+            self.with_ranges(&found, told, &left, values, &accesses, meant);
+        }
         let right = self.errors.len() == told;
         without_mixed_up(&mut self.errors, before);
         let (indices, mut values) = (indices?, values?);
@@ -371,6 +376,48 @@ impl<'a> BodyCx<'a> {
             at += 1;
             at <= before || !wrong.iter().any(|access| access.contains(error.primary))
         });
+    }
+
+    /// Says with the ranges that the errors since number `told` propose, if there are no others, how the reads that
+    /// leave their axes then are mended.
+    fn with_ranges(
+        &mut self,
+        found: &Found,
+        told: usize,
+        left: &[Vec<IndexId>],
+        values: &mut [Expr],
+        accesses: &Accesses,
+        meant: Meant<'_>,
+    ) {
+        let mut indices = found.indices.clone();
+        for open in &found.open {
+            indices[open.id.at()] = Some(open.index.clone());
+        }
+        let indices: Option<Vec<Index>> = indices.into_iter().collect();
+        let only = self.errors.len() - told == found.open.len();
+        let Some(indices) = indices.filter(|_| only) else {
+            return;
+        };
+        let before = self.errors.len();
+        for value in values {
+            ranges::prove(self, &indices, left, value, accesses, meant);
+        }
+        let behind = self.errors.split_off(before);
+        let more: Option<Vec<&Fix>> = behind.iter().map(|error| error.fixes.first()).collect();
+        let Some(more) = more else { return };
+        for open in &found.open {
+            let fix = more.iter().fold(open.range.clone(), |mut fix, next| {
+                let next_help = next.help.replacen("did you mean", "write", 1);
+                fix.help += &format!(", and {}", next_help.trim_end_matches('?'));
+                let new = next.edits.iter().filter(|edit| !fix.edits.contains(edit));
+                let new: Vec<_> = new.cloned().collect();
+                fix.edits.extend(new);
+                fix
+            });
+            if let Some(error) = self.errors.get_mut(open.error) {
+                error.fixes = vec![fix];
+            }
+        }
     }
 
     /// Unbound indices, by the errors since number `before`, that the declared result has an axis
