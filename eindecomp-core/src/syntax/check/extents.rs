@@ -416,9 +416,24 @@ fn range_of(
     if declared.is_some() {
         return declared;
     }
+    let keeps_inside = |extent: &&Dim| {
+        let facts = facts_with(extent);
+        let inside = |(at, shifted): &(Dim, &Shifted)| facts.inside(at, &shifted.extent);
+        mine.iter().filter(|(_, s)| !s.guarded).all(inside)
+    };
+    let guarded = mine.iter().all(|(_, s)| s.guarded);
+    // A statement on the way to the result has its extents.
+    let of_result = || {
+        let types = cx.block.results.iter().filter_map(|r| r.ty.tensor());
+        let mut axes = types.flat_map(|t| &t.axes);
+        axes.find(|axis| !guarded && axis.as_symbol().is_none() && keeps_inside(axis))
+    };
+    let named = cx.dims.named(&decl.name.to_uppercase());
     let extent = wanted
         .cloned()
-        .or_else(|| cx.dims.named(&decl.name.to_uppercase()))
+        .or_else(|| named.as_ref().filter(keeps_inside).cloned())
+        .or_else(|| of_result().cloned())
+        .or(named)
         .or_else(|| mine.iter().find_map(fitting))?;
     let facts = facts_with(&extent);
     let settled = |at: &Dim| {
