@@ -1,4 +1,4 @@
-//! Tables whose hash is quick, and lines.
+//! Tables whose hash is quick, classes of equal things, and lines.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -35,6 +35,22 @@ impl Hasher for Quick {
     fn finish(&self) -> u64 {
         self.0.rotate_left(26)
     }
+}
+
+/// Distinct items in order of appearance, and the number of each given one.
+#[cfg(feature = "planner")]
+pub(crate) fn classes<T: Clone + std::hash::Hash + Eq>(
+    items: impl Iterator<Item = T>,
+) -> (Vec<u32>, Vec<T>) {
+    let (mut all, mut ids) = (Vec::new(), Table::default());
+    let of = |item: T| {
+        *ids.entry(item).or_insert_with_key(|item| {
+            all.push(item.clone());
+            all.len() as u32 - 1
+        })
+    };
+    let numbers = items.map(of).collect();
+    (numbers, all)
 }
 
 /// The lines of a text, each of which ends in a line break: found by whole registers.

@@ -152,6 +152,7 @@ impl Bench {
                 bound: 0,
                 space: "one plan".into(),
                 wider: None,
+                checked: None,
                 stopped: false,
             },
         };

@@ -76,6 +76,7 @@ fn of_instance(
     let seconds = start.elapsed().as_secs_f64();
     // by code that shares nothing with the search
     check::check(&problem, &found).map_err(|e| format!("a defect of the search: {e}"))?;
+    let proved = found.proved.as_ref().map_or(0, |proved| proved.bound);
     let outcome = match found.is_feasible() {
         true => Outcome::Good,
         false => Outcome::Found,
@@ -85,7 +86,7 @@ fn of_instance(
         print_json(&json!({
             "cost": feasible.then(|| found.cost.to_string()),
             "bound": found.bound.to_string(),
-            "bound_checked": found.dual.is_some(),
+            "checked": proved.to_string(),
             "optimal": feasible && found.is_optimal(),
             "stopped": found.stopped,
             "seconds": seconds,
@@ -99,7 +100,7 @@ fn of_instance(
         say!("no assignment was found in {seconds:.1} s; none costs less than {bound}")?;
         return Ok(outcome);
     }
-    let proved = match (found.is_optimal(), bound) {
+    let gap = match (found.is_optimal(), bound) {
         (true, _) => "optimal".into(),
         (false, 0) => "no bound above 0".into(),
         (false, bound) => {
@@ -107,11 +108,12 @@ fn of_instance(
             format!("within {gap:.1} % of the optimum")
         }
     };
-    let checked = match found.dual {
-        Some(_) => "cost and bound are checked",
-        None => "the cost is checked, the bound is the search's",
+    let checked = match proved {
+        proved if proved == bound => "cost and bound are checked".into(),
+        0 => "the cost is checked, the bound is the search's".to_string(),
+        proved => format!("the cost is checked, the bound up to {proved}"),
     };
-    say!("{nodes} nodes in {seconds:.1} s: cost {cost}, bound {bound}, {proved}; {checked}")?;
+    say!("{nodes} nodes in {seconds:.1} s: cost {cost}, bound {bound}, {gap}; {checked}")?;
     say!("{:?}", found.assignment)?;
     Ok(outcome)
 }

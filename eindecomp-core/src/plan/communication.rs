@@ -10,12 +10,13 @@ use super::options::PlanOptions;
 use super::partition::viable;
 use super::planner::{Algorithm, PlanError};
 use super::search::{
-    Budget, PairTable, Problem, Progress, Solution, Unwatched, VarId, exhaustive, linearized, solve,
+    Budget, PairTable, Problem, Progress, Solution, Unwatched, VarId, check, exhaustive,
+    linearized, solve,
 };
 use super::{Certificate, Constraints};
 use crate::ein::{DType, EinSum, Expr, Operand};
 use crate::graph::{BoundGraph, NodeId, Pin};
-use crate::quick::Table;
+use crate::quick::{Table, classes};
 
 /// Most assignments that [`Algorithm::Exhaustive`] tries.
 const EXHAUSTIVE: u128 = 1 << 32;
@@ -58,18 +59,20 @@ pub fn decompose(
     progress: &dyn Progress,
 ) -> Result<Decomposition, PlanError> {
     let space = Space::build(graph, devices, model, options.constraints)?;
+    let found = match options.algorithm {
+        Algorithm::Exact => solve(&space.problem, Budget::default(), progress),
+        Algorithm::Linearized => linearized::solve(&space.problem),
+        Algorithm::Exhaustive => exhaustive::solve(&space.problem, EXHAUSTIVE)
+            .ok_or(PlanError::TooManyPlans { limit: EXHAUSTIVE })?,
+    };
+    let checked = check::confirmed(&space.problem, &found);
     let Solution {
         assignment,
         cost,
         bound,
         stopped,
         ..
-    } = match options.algorithm {
-        Algorithm::Exact => solve(&space.problem, Budget::default(), progress),
-        Algorithm::Linearized => linearized::solve(&space.problem),
-        Algorithm::Exhaustive => exhaustive::solve(&space.problem, EXHAUSTIVE)
-            .ok_or(PlanError::TooManyPlans { limit: EXHAUSTIVE })?,
-    };
+    } = found;
     Ok(Decomposition {
         vectors: space.read(&assignment),
         certificate: Certificate {
@@ -77,6 +80,7 @@ pub fn decompose(
             bound,
             space: "partition vectors".into(),
             wider: None,
+            checked: (checked < bound).then_some(checked),
             stopped,
         },
     })
@@ -230,19 +234,6 @@ fn projection(e: &EinSum, operand: usize, d: &[u32]) -> Vec<u32> {
         });
     }
     out
-}
-
-/// Distinct items in order of appearance, and the number of each given one.
-fn classes<T: Clone + std::hash::Hash + Eq>(items: impl Iterator<Item = T>) -> (Vec<u32>, Vec<T>) {
-    let (mut all, mut ids) = (Vec::new(), Table::default());
-    let of = |item: T| {
-        *ids.entry(item).or_insert_with_key(|item| {
-            all.push(item.clone());
-            all.len() as u32 - 1
-        })
-    };
-    let numbers = items.map(of).collect();
-    (numbers, all)
 }
 
 /// Per-node costs of given vectors, for tables: JOIN, AGG and REPART.

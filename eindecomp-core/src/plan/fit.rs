@@ -79,6 +79,9 @@ pub(super) fn fit(
         ..*options
     };
     let (devices, capacity) = (cluster.devices(), cluster.capacity());
+    if options.objective != Objective::Placed {
+        return otherwise(graph, cluster, &options, plan, peak, watch);
+    }
     let mut search = Search::new(graph, plan.hierarchy, (&options).into(), watch)?;
     let least = search.least_bytes(graph).div_ceil(devices.into());
     let mut fitting = Fitting {
@@ -87,12 +90,9 @@ pub(super) fn fit(
         best: None,
         peak,
     };
-    if options.objective != Objective::Placed && least <= capacity {
-        return otherwise(graph, cluster, &options, plan, watch);
-    }
     if least <= capacity {
         let evaluator = &mut Evaluator::default();
-        let proved = fitting.limited(&mut search, &options, watch, evaluator)?;
+        let (proved, checked) = fitting.limited(&mut search, &options, watch, evaluator)?;
         let until = fitting.moved();
         for named in cheaper(
             graph,
@@ -107,10 +107,12 @@ pub(super) fn fit(
         }
         // without limits the search bounded every plan
         let bound = proved.max(plan.certificate.bound);
+        let checked = checked.max(plan.certificate.bound_checked());
         let wider = plan.certificate.wider.map(|w| proved.max(w.bound));
         if let Some(best) = &mut fitting.best {
             let all = &mut best.certificate;
             all.bound = bound.min(all.cost);
+            all.checked = (checked < all.bound).then_some(checked);
             all.space += WITHIN;
             for (wider, bound) in all.wider.iter_mut().zip(wider) {
                 wider.bound = bound.min(all.cost);
@@ -132,6 +134,7 @@ fn otherwise(
     cluster: &Cluster,
     options: &PlanOptions,
     plan: Plan,
+    peak: Peak,
     watch: &Watch,
 ) -> Result<Result<Plan, Misfit>, PlanError> {
     let placed = PlanOptions {
@@ -141,11 +144,11 @@ fn otherwise(
     let free = best(graph, plan.hierarchy, &placed, watch)?;
     let found = match fit(graph, cluster, &placed, free, watch)? {
         Ok(found) => found,
-        Err(misfit) => return Ok(Err(misfit)),
+        Err(other) => return Ok(Err(Misfit { peak, ..other }.or(other))),
     };
     let proved = &plan.certificate;
     match options.objective {
-        Objective::Time => as_timed(graph, cluster, found, proved.bound).map(Ok),
+        Objective::Time => as_timed(graph, cluster, found, proved).map(Ok),
         _ => Ok(Ok(as_communication(graph, found, proved))),
     }
 }
@@ -184,19 +187,20 @@ impl Fitting<'_> {
     }
 
     /// Searches under limits: from the capacity down to the first plan that fits, then between these limits and the last ones
-    /// whose plan did not. Returns what was proved about every plan that fits.
+    /// whose plan did not. Returns what was proved about every plan that fits, and what of that is checked.
     fn limited(
         &mut self,
         search: &mut Search,
         options: &PlanOptions,
         watch: &Watch,
         evaluator: &mut Evaluator,
-    ) -> Result<u128, PlanError> {
+    ) -> Result<(u128, u128), PlanError> {
         let (on, capacity) = (self.cluster.hierarchy(), self.cluster.capacity());
         let step = (capacity / STEPS).max(1);
         // the largest limit whose plan fits, and the smallest whose plan does not
         let (mut low, mut high) = (None, capacity);
-        let (mut proved, mut limit, mut rounds) = (0, capacity, ROUNDS);
+        let (mut proved, mut checked) = (0, 0);
+        let (mut limit, mut rounds) = (capacity, ROUNDS);
         while rounds > 0 && watch.goes_on() {
             rounds -= 1;
             let all = limit.saturating_mul(on.devices().into());
@@ -205,7 +209,7 @@ impl Fitting<'_> {
             };
             if limit == capacity {
                 // joins never use more than lowering; tightened limits bound nothing
-                proved = found.bound;
+                (proved, checked) = (found.bound, found.checked);
             }
             let plan = evaluated(self.graph, on, options, found, evaluator)?;
             let over = self.keep(plan)?;
@@ -223,7 +227,7 @@ impl Fitting<'_> {
                 (None, over) => limit.saturating_sub(over.unwrap_or(0).max(step)),
             };
         }
-        Ok(proved)
+        Ok((proved, checked))
     }
 }
 

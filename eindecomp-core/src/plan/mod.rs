@@ -98,6 +98,13 @@ pub struct Certificate {
     /// What was proved over a larger space.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wider: Option<Wider>,
+    /// What an independent checker found again of `bound`, from what the search wrote down; `None`: all of it.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        with = "decimal::option"
+    )]
+    pub checked: Option<u128>,
     /// Did a limit end the search early? Then another run may find a better plan and prove more.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopped: bool,
@@ -114,6 +121,11 @@ pub struct Wider {
 }
 
 impl Certificate {
+    /// The part of [`bound`](Certificate::bound) that an independent checker found again.
+    pub fn bound_checked(&self) -> u128 {
+        self.checked.unwrap_or(self.bound)
+    }
+
     /// Is the plan proved optimal in its space?
     pub fn is_optimal(&self) -> bool {
         self.cost == self.bound
@@ -121,16 +133,18 @@ impl Certificate {
 }
 
 /// `optimal over axis layouts`, or `within 1.2 % of the optimum over axis layouts`; after semicolons the same of a
-/// larger space, and `stopped at the limit`.
+/// larger space, what of that is not checked independently, and `stopped at the limit`.
 impl fmt::Display for Certificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // of an entry that was not verified the bound may be anything
+        let gap = |bound: u128| self.cost.saturating_sub(bound) as f64 / bound as f64 * 100.0;
         let claim = |f: &mut fmt::Formatter<'_>, bound: u128, space: &str| {
             if self.cost == bound {
                 write!(f, "optimal over {space}")
             } else if bound == 0 {
                 write!(f, "no bound above 0 over {space}")
             } else {
-                let gap = (self.cost - bound) as f64 / bound as f64 * 100.0;
+                let gap = gap(bound);
                 write!(f, "within {gap:.1} % of the optimum over {space}")
             }
         };
@@ -138,6 +152,17 @@ impl fmt::Display for Certificate {
         if let Some(wider) = &self.wider {
             f.write_str("; ")?;
             claim(f, wider.bound, &wider.space)?;
+        }
+        match self.checked {
+            None => {}
+            Some(0) => f.write_str("; no bound above 0 is checked independently")?,
+            Some(checked) => {
+                let gap = gap(checked);
+                write!(
+                    f,
+                    "; checked independently: within {gap:.1} % of the optimum"
+                )?;
+            }
         }
         if self.stopped {
             f.write_str("; stopped at the limit")?;
@@ -186,5 +211,21 @@ pub(crate) mod decimal {
         let text = String::deserialize(d)?;
         text.parse()
             .map_err(|_| D::Error::custom(format!("`{text}` is not a decimal number")))
+    }
+
+    /// The same of what may not be there.
+    pub mod option {
+        use super::{Deserializer, Serializer};
+
+        pub fn serialize<S: Serializer>(value: &Option<u128>, s: S) -> Result<S::Ok, S::Error> {
+            match value {
+                Some(value) => super::serialize(value, s),
+                None => s.serialize_none(),
+            }
+        }
+
+        pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u128>, D::Error> {
+            super::deserialize(d).map(Some)
+        }
     }
 }

@@ -42,6 +42,7 @@ pub fn rebind(plan: &Plan, graph: &BoundGraph, cluster: &Cluster) -> Result<Plan
             bound: 0,
             space: "plans of a bucket of dims".into(),
             wider: None,
+            checked: None,
             stopped: plan.certificate.stopped,
         },
         nodes,

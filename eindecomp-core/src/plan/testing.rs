@@ -49,6 +49,7 @@ pub fn random_plan(graph: &BoundGraph, hierarchy: impl Into<Hierarchy>, seed: u6
             bound: 0,
             space: "no space".into(),
             wider: None,
+            checked: None,
             stopped: false,
         },
     }

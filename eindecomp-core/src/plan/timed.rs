@@ -29,7 +29,7 @@ pub(super) fn by_time(
         cluster.hierarchy(),
     );
     let found = by_vectors(graph, on, options, &model, watch)?;
-    let bound = found.certificate.bound;
+    let proved = found.certificate.clone();
     let mut plans = vec![found];
     for objective in [Objective::Placed, Objective::Communication] {
         if !watch.goes_on() {
@@ -56,7 +56,7 @@ pub(super) fn by_time(
     }
     let mut plans: Vec<Plan> = plans
         .into_iter()
-        .map(|plan| timed(graph, &model, bound, plan))
+        .map(|plan| timed(graph, &model, &proved, plan))
         .collect::<Result<_, PlanError>>()?;
     // stable: of equal sums the earlier candidate stays first
     plans.sort_by_key(|plan| plan.certificate.cost);
@@ -83,7 +83,7 @@ pub(super) fn by_time(
     Ok(fastest.or(unfit).expect("there is a candidate"))
 }
 
-/// A plan by another objective as one by time, of which `bound` was proved.
+/// A plan by another objective as one by time, of which `proved` was.
 ///
 /// # Errors
 /// A plan that breaks a rule: a defect of the planner.
@@ -91,13 +91,18 @@ pub(super) fn as_timed(
     graph: &BoundGraph,
     cluster: &Cluster,
     plan: Plan,
-    bound: u128,
+    proved: &Certificate,
 ) -> Result<Plan, PlanError> {
     let model = Time::new(graph, cluster, plan.residency, plan.constraints)?;
-    timed(graph, &model, bound, plan)
+    timed(graph, &model, proved, plan)
 }
 
-fn timed(graph: &BoundGraph, model: &Time, bound: u128, plan: Plan) -> Result<Plan, PlanError> {
+fn timed(
+    graph: &BoundGraph,
+    model: &Time,
+    proved: &Certificate,
+    plan: Plan,
+) -> Result<Plan, PlanError> {
     let costs = model.of(graph, &plan.nodes).map_err(PlanError::Rule)?;
     let mut nodes = plan.nodes;
     for (node, cost) in nodes.iter_mut().zip(&costs) {
@@ -105,9 +110,10 @@ fn timed(graph: &BoundGraph, model: &Time, bound: u128, plan: Plan) -> Result<Pl
     }
     let certificate = Certificate {
         cost: costs.iter().sum(),
-        bound,
+        bound: proved.bound,
         space: "partition vectors with one tuple per device, without overlap".into(),
         wider: None,
+        checked: proved.checked,
         stopped: false,
     };
     Ok(Plan {

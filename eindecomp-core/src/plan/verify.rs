@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::constraints;
 use super::cost::node_costs;
 use super::layout::Numbered;
-use super::{Certificate, Cluster, Hierarchy, Layout, NodePlan, Objective, Plan, Residency};
+use super::{Cluster, Hierarchy, Layout, NodePlan, Objective, Plan, Residency};
 use crate::ein::access::splittable;
 use crate::graph::{BoundGraph, NodeId, Pin, Role};
 use crate::quick::Table;
@@ -281,11 +281,9 @@ pub fn rules(graph: &BoundGraph, plan: &Plan, cluster: &Cluster) -> Result<(), I
     if plan.residency == Residency::Auto {
         return Err(InvalidPlan::Residency);
     }
-    let Certificate {
-        cost, bound, wider, ..
-    } = &plan.certificate;
-    let (cost, wider) = (*cost, wider.as_ref().map_or(0, |w| w.bound));
-    let bound = wider.max(*bound);
+    let all = &plan.certificate;
+    let wider = all.wider.as_ref().map_or(0, |w| w.bound);
+    let (cost, bound) = (all.cost, all.bound.max(wider).max(all.bound_checked()));
     if bound > cost {
         return Err(InvalidPlan::Bound { cost, bound });
     }

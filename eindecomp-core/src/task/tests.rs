@@ -240,6 +240,7 @@ fn planned(parts: [u32; 3], owner: [u32; 2]) -> (BoundGraph, Plan) {
             bound: 0,
             space: String::new(),
             wider: None,
+            checked: None,
             stopped: false,
         },
     };

@@ -350,6 +350,11 @@ fn bad_entries_are_refused() {
         error,
         EntryError::Rule(verify::InvalidPlan::Bound { .. })
     ));
+    let error = refused(&|_, plan| plan.certificate.checked = Some(plan.certificate.cost + 1));
+    assert!(matches!(
+        error,
+        EntryError::Rule(verify::InvalidPlan::Bound { .. })
+    ));
     let error = refused(&|_, plan| plan.model = "guess/1".into());
     assert!(matches!(error, EntryError::Plan("cost model")));
     let error = refused(&|_, plan| plan.residency = Residency::Sharded);

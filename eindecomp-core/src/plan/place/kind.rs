@@ -23,7 +23,7 @@ use crate::ein::access::{AccessMap, AxisAccess};
 use crate::ein::einsum::Part;
 use crate::plan::Hierarchy;
 use crate::plan::layout::{Region, tile_range};
-use crate::quick::Table;
+use crate::quick::classes;
 
 /// A kind of edge: equal ones have equal tables.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -264,7 +264,8 @@ impl Kind {
                         let (mut whole, mut near) = (copies, copies);
                         let mut far = u128::from(have.copies());
                         for g in &groups {
-                            let c = &g.counts[g.rows[row] * g.width + g.columns[h]];
+                            let c =
+                                &g.counts[g.rows[row] as usize * g.width + g.columns[h] as usize];
                             whole *= c.whole;
                             near *= c.near;
                             far *= c.far;
@@ -294,8 +295,8 @@ struct Count {
 /// The counts of a group of axes for every pair of classes of vectors.
 struct Group {
     /// Per need, its class; per have, its class.
-    rows: Vec<usize>,
-    columns: Vec<usize>,
+    rows: Vec<u32>,
+    columns: Vec<u32>,
     width: usize,
     counts: Vec<Count>,
 }
@@ -328,21 +329,6 @@ impl Group {
             counts,
         }
     }
-}
-
-/// Distinct items in order of appearance, and the number of each given one.
-pub(super) fn classes<T: Clone + std::hash::Hash + Eq>(
-    items: impl Iterator<Item = T>,
-) -> (Vec<usize>, Vec<T>) {
-    let (mut all, mut ids) = (Vec::new(), Table::default());
-    let of = |item: T| {
-        *ids.entry(item).or_insert_with_key(|item| {
-            all.push(item.clone());
-            all.len() - 1
-        })
-    };
-    let numbers = items.map(of).collect();
-    (numbers, all)
 }
 
 /// Axes that have labels in common, directly or through other axes, with their labels.

@@ -27,7 +27,7 @@ use std::rc::Rc;
 use crate::graph::BoundGraph;
 use crate::plan::planner::{Algorithm, PlanError};
 use crate::plan::search::{
-    Budget, Marginals, VarId, Watch, bound, exhaustive, linearized, marginals, nearly, solve,
+    Budget, Marginals, VarId, Watch, bound, check, exhaustive, linearized, marginals, nearly, solve,
 };
 use crate::plan::{Hierarchy, NodePlan};
 
@@ -74,6 +74,8 @@ pub(crate) struct Placed {
     pub bound: u128,
     /// No placement with one tuple per device costs less.
     pub any: u128,
+    /// What an independent checker found again of `any`; 0 where nobody asks.
+    pub checked: u128,
 }
 
 /// A placement problem, with what was computed for it so far.
@@ -168,7 +170,8 @@ impl<'a> Search<'a> {
         let mut aligner = Aligner::new(&self.model, &mut self.spreads, self.watch);
         let best = aligner.place(&vectors);
         let best = aligner.improve(best, found.bound, ALL, &|_| Vec::new());
-        Some(self.placed(best, found.bound, found.bound))
+        let checked = check::confirmed(&problem, &found);
+        Some(self.placed(best, found.bound, [found.bound, checked]))
     }
 
     /// No placement with one tuple per device uses less of all devices' memory together.
@@ -199,7 +202,11 @@ impl<'a> Search<'a> {
                 bound = bound.max(closed);
             }
         }
-        self.placed(best, bound, found.bound)
+        let checked = match close {
+            true => check::confirmed(&problem, &found),
+            false => 0,
+        };
+        self.placed(best, bound, [found.bound, checked])
     }
 
     /// The cheapest placement, given that no better one has vectors outside these, and its bound.
@@ -237,7 +244,8 @@ impl<'a> Search<'a> {
         let mut aligner = Aligner::new(&self.model, &mut self.spreads, self.watch);
         let best = aligner.place(&vectors);
         let best = aligner.improve(best, found.bound, ALL, &|_| Vec::new());
-        self.placed(best, found.bound, found.bound)
+        let checked = check::confirmed(&problem, &found);
+        self.placed(best, found.bound, [found.bound, checked])
     }
 
     fn exhaustive(&mut self, domains: &Domains, limit: u128) -> Result<Placed, PlanError> {
@@ -257,15 +265,17 @@ impl<'a> Search<'a> {
             spreads: chosen.map(|(d, x)| d.all[x as usize].clone()).collect(),
             cost: found.cost,
         };
-        Ok(self.placed(best, found.bound, 0))
+        Ok(self.placed(best, found.bound, [0, 0]))
     }
 
-    fn placed(&self, best: Incumbent, bound: u128, any: u128) -> Placed {
+    /// With a bound over axis layouts, one over any devices and what is checked of it.
+    fn placed(&self, best: Incumbent, bound: u128, [any, checked]: [u128; 2]) -> Placed {
         Placed {
             nodes: self.model.read(&best.spreads),
             cost: self.model.bytes(best.cost),
             bound: self.model.bytes(bound.min(best.cost)),
             any: self.model.bytes(any.min(best.cost)),
+            checked: self.model.bytes(checked.min(best.cost)),
         }
     }
 }

@@ -4,12 +4,12 @@ use std::hash::Hash;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::kind::{Kind, classes};
+use super::kind::Kind;
 use super::model::{Model, Seen};
 use super::spread::{Spread, Vector};
 use crate::plan::Hierarchy;
 use crate::plan::search::{PairTable, Problem, VarId};
-use crate::quick::Table;
+use crate::quick::{Table, classes};
 
 /// Distinct values; lists of one [`Lists`] have equal ids iff they are equal.
 #[derive(Debug)]
@@ -131,8 +131,7 @@ impl<T: Value> Tables<T> {
                 (false, Some(cuts)) => v.through(cuts),
                 (false, None) => v.clone(),
             };
-            let (of, all) = classes(list.all.iter().map(see));
-            Rc::new((of.into_iter().map(|c| c as u32).collect(), all))
+            Rc::new(classes(list.all.iter().map(see)))
         };
         self.views
             .entry((kind, list.id, need))

@@ -23,6 +23,33 @@ pub struct Dual {
     pub moved: Vec<[Vec<i64>; 2]>,
 }
 
+impl Dual {
+    /// The same for a problem of whose limits this one saw those at some positions, ascending.
+    pub(super) fn spread(self, problem: &Problem, positions: &[u32]) -> Dual {
+        let mut prices = vec![0; problem.limits().len()];
+        for (&t, price) in positions.iter().zip(self.prices) {
+            prices[t as usize] = price;
+        }
+        let edges = problem.raw_edges().len();
+        let mut moved = self.moved.into_iter();
+        let mut all: Vec<[Vec<i64>; 2]> = moved.by_ref().take(edges).collect();
+        for (at, usage) in problem.usages() {
+            let Usage::Pair(e) = usage else { continue };
+            let none = [e.pair.rows, e.pair.columns].map(|m| vec![0; problem.maps.classes(m)]);
+            let seen = positions.iter().any(|t| at.contains(t));
+            all.push(match seen {
+                true => moved.next().unwrap_or(none),
+                false => none,
+            });
+        }
+        Dual {
+            scale: self.scale,
+            prices,
+            moved: all,
+        }
+    }
+}
+
 struct Link {
     ends: [VarId; 2],
     pair: PairTable,

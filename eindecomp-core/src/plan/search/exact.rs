@@ -1,10 +1,11 @@
 //! Elimination: optimal while its tables fit a budget, else a good assignment with a bound.
 
 use super::Solution;
-use super::elimination::{Elimination, Order};
+use super::elimination::{Cluster, Elimination, Order};
 use super::local::Local;
-use super::problem::Problem;
+use super::problem::{Problem, VarId};
 use super::progress::{Progress, Status, Unwatched};
+use super::proof::{self, Fold, Proof, Proved};
 
 /// What a search may use. Both are counted, not measured, so that results do not depend on the
 /// machine.
@@ -103,15 +104,24 @@ fn go_on(progress: &dyn Progress, work: u64) -> bool {
 }
 
 fn solution(problem: &Problem, state: &Elimination, assignment: Vec<u32>) -> Solution {
+    let bound = match state.feasible {
+        true => state.constant,
+        false => u128::MAX,
+    };
+    let least = |c: &Cluster| Fold::Least(VarId(c.variable));
+    let by = proof::Elimination {
+        order: state.clusters.iter().map(least).collect(),
+        ..proof::Elimination::default()
+    };
     Solution {
         cost: problem.cost(&assignment),
-        bound: if state.feasible {
-            state.constant
-        } else {
-            u128::MAX
-        },
+        bound,
         assignment,
         stopped: false,
-        dual: None,
+        // which costs were together where products were split is not written down
+        proved: (!state.split).then_some(Proved {
+            bound,
+            by: Proof::Elimination(by),
+        }),
     }
 }

@@ -32,7 +32,7 @@ pub fn solve(problem: &Problem, limit: u128) -> Option<Solution> {
         cost: search.cost,
         bound: search.cost,
         stopped: false,
-        dual: None,
+        proved: None,
     })
 }
 

@@ -12,6 +12,7 @@ use super::exact::{self, Budget};
 use super::marginals::{Marginals, marginals};
 use super::problem::{Problem, RawEdge, VarId};
 use super::progress::Progress;
+use super::proof::{Fold, Proof, Proved};
 use super::survivors::restrict;
 use super::{INFEASIBLE, Solution};
 use crate::quick::Table;
@@ -58,7 +59,7 @@ impl Narrowed {
                 let chosen = found.assignment.iter().zip(&kept);
                 best.assignment = chosen.map(|(&x, kept)| kept[x as usize]).collect();
             }
-            // what was left out costs at least as much as what was known
+            // what was left out costs at least as much as what was known; its marginals are not written down
             best.bound = best.cost;
         }
         (best, work + more)
@@ -94,7 +95,7 @@ pub(super) fn narrow(
         assignment: first,
         bound: found.cost,
         stopped: false,
-        dual: None,
+        proved: (found.proved).and_then(|proved| hubs.proved(proved, &at)),
     };
     let mut hold = |values: &BTreeMap<VarId, u32>, best: &mut Solution| -> Option<()> {
         let mut held: Vec<Vec<u32>> = problem.ids().map(all).collect();
@@ -160,6 +161,8 @@ struct Hubs<'a> {
     own: BTreeMap<VarId, Arc<[u64]>>,
     /// Per variable: the one that it depends on alone.
     pendant: Vec<Option<VarId>>,
+    /// Those variables, part by part.
+    parts: Vec<VarId>,
 }
 
 impl Hubs<'_> {
@@ -191,6 +194,7 @@ impl Hubs<'_> {
             problem,
             own,
             pendant: vec![None; problem.variables()],
+            parts: Vec::new(),
         };
         let mut seen: Vec<bool> = problem.ids().map(|v| is(&v)).collect();
         for start in problem.ids() {
@@ -223,6 +227,7 @@ impl Hubs<'_> {
         let Some(own) = self.own.get_mut(&hub) else {
             return;
         };
+        self.parts.extend(part);
         at.insert(hub, small.add_variable(own.clone()));
         for &v in part {
             at.insert(v, small.add_variable(self.problem.costs(v).clone()));
@@ -259,6 +264,30 @@ impl Hubs<'_> {
         (bound, all)
     }
 
+    /// What is proved of the problem with every hub cut, as a proof about the whole one; `at` is what its variables are there.
+    fn proved(&self, of: Proved, at: &[Vec<VarId>]) -> Option<Proved> {
+        let Proof::Elimination(mut by) = of.by else {
+            return None;
+        };
+        let mut whole = Table::default();
+        for (v, copies) in self.problem.ids().zip(at) {
+            let is_cut = self.own.contains_key(&v);
+            whole.extend(copies.iter().map(|&copy| (copy, (v, is_cut))));
+        }
+        let left = by.order.drain(..).filter_map(|fold| match fold {
+            Fold::Least(copy) => whole.get(&copy).filter(|v| !v.1).map(|v| Fold::Least(v.0)),
+            Fold::Cut(_) => None,
+        });
+        let mut order: Vec<Fold> = self.parts.iter().rev().copied().map(Fold::Least).collect();
+        order.push(Fold::Cut(self.own.keys().copied().collect()));
+        order.extend(left);
+        by.order = order;
+        Some(Proved {
+            bound: of.bound,
+            by: Proof::Elimination(by),
+        })
+    }
+
     /// The problem with every hub but one cut in copies, and what each variable is there: several copies, or none if it
     /// depends on another hub alone.
     fn cut(&self, but: Option<VarId>) -> (Problem, Vec<Vec<VarId>>) {
@@ -283,14 +312,16 @@ impl Hubs<'_> {
                 if !is_cut(&v) {
                     return at[v.at()][0];
                 }
-                // the first copy costs what division leaves as well
+                // the first copy costs what every value costs and division leaves as well
                 let (parts, first) = (edges[&v], at[v.at()].is_empty());
+                let own = &self.own[&v];
+                let least = own.iter().copied().min().unwrap_or(0);
                 let part = |&c: &u64| match c {
                     INFEASIBLE => c,
-                    c if first => c - c / parts * (parts - 1),
-                    c => c / parts,
+                    c if first => c - (c - least) / parts * (parts - 1),
+                    c => (c - least) / parts,
                 };
-                let costs: Vec<u64> = self.own[&v].iter().map(part).collect();
+                let costs: Vec<u64> = own.iter().map(part).collect();
                 let copy = out.add_variable(costs);
                 at[v.at()].push(copy);
                 copy

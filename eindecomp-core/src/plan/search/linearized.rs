@@ -87,7 +87,7 @@ pub fn solve(problem: &Problem) -> Solution {
         cost: problem.cost(&assignment),
         bound: problem.trivial_bound(),
         stopped: false,
-        dual: None,
+        proved: None,
         assignment,
     }
 }

@@ -5,7 +5,7 @@
 //! (elimination as a search), `marginals`, `hubs` (what many depend on); beyond its width: `relaxed`,
 //! with `dual` (message passing, prices), `survivors` (values that may still be cheaper), `local` and `trees` (search around an incumbent); under limits:
 //! `contract` (a smaller problem with the same optimum) and `priced`, with `slack` (what is left of the limits); `exhaustive`, `linearized` (the paper's longest-path dynamic programming);
-//! `check` (costs and bounds once more, independently), `progress`; `iopddl` (problems from files).
+//! `proof` and `check` (costs and bounds once more, independently), `progress`; `iopddl` (problems from files).
 
 pub mod check;
 pub mod exhaustive;
@@ -26,6 +26,7 @@ mod maps;
 mod marginals;
 mod priced;
 mod progress;
+mod proof;
 mod relaxed;
 mod slack;
 mod survivors;
@@ -40,6 +41,7 @@ pub use marginals::Marginals;
 pub use problem::{Edge, INFEASIBLE, PairTable, Problem, VarId};
 pub(crate) use progress::Watch;
 pub use progress::{Progress, Status, Unwatched};
+pub use proof::{Elimination, Fold, Proof, Proved, Step};
 
 /// What a search found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,14 +55,23 @@ pub struct Solution {
     pub bound: u128,
     /// Did [`Progress`] end the search early? Then another run may find more.
     pub stopped: bool,
-    /// What proves the bound, where message passing found it ([`check::bound`]).
-    pub dual: Option<Dual>,
+    /// What [`check`] can find again: the bound, or a lower one if how it was found is not written down. `None`: nothing.
+    pub proved: Option<Proved>,
 }
 
 impl Solution {
     /// Does it use no [`INFEASIBLE`] entry and keep the limits?
     pub fn is_feasible(&self) -> bool {
         self.cost < u128::MAX
+    }
+
+    /// A better bound, and what is proved of it.
+    fn raise(&mut self, bound: u128, proved: Option<Proved>) {
+        self.bound = bound.max(self.bound);
+        let of = |p: &Option<Proved>| p.as_ref().map(|p| p.bound);
+        if of(&proved) > of(&self.proved) {
+            self.proved = proved;
+        }
     }
 
     /// How far the search is that has found it by so much work.
@@ -79,7 +90,7 @@ impl Solution {
 
     /// Is it proved that nothing costs less by more than a part in [`NEAR`]?
     fn is_near(&self) -> bool {
-        self.cost - self.bound <= self.cost / NEAR
+        self.cost.saturating_sub(self.bound) <= self.cost / NEAR
     }
 }
 
@@ -136,21 +147,12 @@ fn search(problem: &Problem, budget: Budget, progress: &dyn Progress, aim: Aim) 
         if aim.is_met(&best) {
             return best;
         }
-        let found = wide(problem, budget.without(done), progress, aim);
-        let bound = found.bound.max(best.bound);
-        return match found.cost <= best.cost {
-            true if found.bound == bound => found,
-            true => Solution {
-                bound,
-                dual: None,
-                ..found
-            },
-            false => Solution {
-                bound,
-                stopped: found.stopped,
-                ..best
-            },
-        };
+        let mut found = wide(problem, budget.without(done), progress, aim);
+        found.raise(best.bound, best.proved);
+        if best.cost < found.cost {
+            (found.cost, found.assignment) = (best.cost, best.assignment);
+        }
+        return found;
     }
     wide(problem, budget, progress, aim)
 }
@@ -163,7 +165,7 @@ fn limited(problem: &Problem, budget: Budget, progress: &dyn Progress, aim: Aim)
             cost: u128::MAX,
             bound: u128::MAX,
             stopped: false,
-            dual: None,
+            proved: None,
         };
     };
     let found = priced::solve(&small.problem, budget, progress, aim);
@@ -173,7 +175,7 @@ fn limited(problem: &Problem, budget: Budget, progress: &dyn Progress, aim: Aim)
         assignment,
         bound: found.bound.saturating_add(small.constant),
         stopped: found.stopped,
-        dual: None,
+        proved: found.proved.map(|proved| small.proved(proved)),
     }
 }
 

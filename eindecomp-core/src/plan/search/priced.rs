@@ -15,6 +15,7 @@ use super::exact::{self, Budget};
 use super::local::Local;
 use super::problem::Problem;
 use super::progress::Progress;
+use super::proof::{Proof, Proved};
 use super::{Aim, Solution};
 
 /// Additions that are done to see whether limits bind at all.
@@ -59,7 +60,7 @@ pub(super) fn solve(
             assignment: first,
             bound: 0,
             stopped: false,
-            dual: None,
+            proved: None,
         },
         work: 0,
         pass: 0,
@@ -109,7 +110,7 @@ impl Priced<'_> {
         let (found, work) = exact::ordered(&free, Order::Small, easy, self.progress);
         self.work += work;
         let Some(found) = found else { return false };
-        self.best.bound = found.bound;
+        self.best.raise(found.bound, found.proved.clone());
         if self.problem.cost(&found.assignment) == found.cost {
             self.best = found;
             return true;
@@ -167,8 +168,12 @@ impl Priced<'_> {
                 last = chosen;
             }
             if self.steps.is_multiple_of(REARRANGED) {
-                let bound = check::bound(&view, &passes.dual()).unwrap_or(0);
-                self.best.bound = self.best.bound.max(bound).min(self.best.cost);
+                let dual = passes.dual();
+                let bound = check::dual_bound(&view, &dual).unwrap_or(0);
+                if bound > self.best.bound {
+                    let by = Proof::Dual(dual.spread(self.problem, &positions));
+                    self.best.raise(bound, Some(Proved { bound, by }));
+                }
                 new.extend(self.rearranged(&mut local, &passes));
             }
             let value = passes.value();

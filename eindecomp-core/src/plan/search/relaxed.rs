@@ -12,6 +12,7 @@ use super::limits::Usage;
 use super::local::Local;
 use super::problem::Problem;
 use super::progress::{Progress, Status, Unwatched};
+use super::proof::{Elimination, Proof, Proved};
 use super::survivors::{restrict, survivors};
 use super::{Aim, INFEASIBLE, Solution};
 
@@ -66,7 +67,7 @@ pub(super) fn bound(
             passes.pass(false);
         }
         work += (2 * BETWEEN * passes.work).max(1);
-        let now = check::bound(problem, &passes.dual()).unwrap_or(0);
+        let now = check::dual_bound(problem, &passes.dual()).unwrap_or(0);
         // at this rate it never comes to that
         let slow = now.saturating_sub(bound) < until.saturating_sub(now) / HOPE;
         bound = now.max(bound);
@@ -142,7 +143,7 @@ impl Relaxed<'_> {
             }
             // whole eliminations are worth their time while they close the gap by more than a trifle
             let trifle = match exact && self.best.is_feasible() {
-                true => (self.best.cost - self.best.bound) / TRIFLE,
+                true => self.best.cost.saturating_sub(self.best.bound) / TRIFLE,
                 false => 0,
             };
             let better = self.best.cost < before.0 || self.best.bound > before.1 + trifle;
@@ -152,7 +153,13 @@ impl Relaxed<'_> {
 
     /// Eliminates over the values that may still be cheaper.
     fn close(&mut self) {
-        let Some(dual) = &self.best.dual else { return };
+        let Some(Proved {
+            by: Proof::Dual(dual),
+            ..
+        }) = &self.best.proved
+        else {
+            return;
+        };
         let kept = survivors(self.problem, dual, self.best.cost);
         let small = restrict(self.problem, &kept);
         let (found, work) = exact::optimal(&small, self.budget.share(4), self.progress);
@@ -163,9 +170,8 @@ impl Relaxed<'_> {
             self.best.assignment = pairs.map(|(&x, kept)| kept[x as usize]).collect();
             self.best.cost = found.cost;
         }
-        // what was left out costs at least as much as what was known
+        // what was left out costs at least as much as what was known; it is not written down
         self.best.bound = self.best.cost;
-        self.best.dual = None;
     }
 
     fn go_on(&mut self) -> bool {
@@ -175,7 +181,8 @@ impl Relaxed<'_> {
 
     /// The cheapest assignment at these prices, by elimination, and its cost with prices.
     fn by_elimination(&mut self, prices: &[f64]) -> (Vec<u32>, f64) {
-        let (priced, scale, worth) = priced(self.problem, prices);
+        let Priced { priced, by, worth } = Priced::of(self.problem, prices);
+        let scale = by.scale;
         let found = exact::split(&priced, self.budget, &Unwatched);
         self.work += found.work.max(1);
         let unit = f64::from(1u32 << scale);
@@ -183,7 +190,17 @@ impl Relaxed<'_> {
         let left = found.solution.bound.saturating_sub(worth);
         let bound = left.div_ceil(1 << scale);
         if bound > self.best.bound {
-            (self.best.bound, self.best.dual) = (bound, None);
+            let proved = found.solution.proved.and_then(|of| {
+                let Proof::Elimination(found) = of.by else {
+                    return None;
+                };
+                let order = found.order;
+                Some(Proved {
+                    bound,
+                    by: Proof::Elimination(Elimination { order, ..by }),
+                })
+            });
+            self.best.raise(bound, proved);
         }
         let value = (found.solution.bound as f64 - worth as f64) / unit;
         (found.solution.assignment, value)
@@ -199,10 +216,10 @@ impl Relaxed<'_> {
             }
         }
         let dual = passes.dual();
-        let bound = check::bound(self.problem, &dual).unwrap_or(0);
+        let bound = check::dual_bound(self.problem, &dual).unwrap_or(0);
         if bound > self.best.bound {
-            self.best.bound = bound;
-            self.best.dual = Some(dual);
+            let by = Proof::Dual(dual);
+            self.best.raise(bound, Some(Proved { bound, by }));
         }
         (passes.decode(), bound as f64)
     }
@@ -239,70 +256,91 @@ impl Relaxed<'_> {
 /// Entries looked at in each step by rearranging trees, in passes of messages.
 const REARRANGED: u64 = 4;
 
-/// The problem without limits, costs times a power of two plus the prices of what is used (rounded
-/// down); and that power and what the limits are worth (rounded up).
-fn priced(problem: &Problem, prices: &[f64]) -> (Problem, u32, u128) {
-    let most: f64 = problem
-        .ids()
-        .map(|v| problem.costs(v).iter().filter(|c| **c < INFEASIBLE).max())
-        .chain(
-            problem
-                .edges()
-                .map(|e| e.table.iter().filter(|c| **c < INFEASIBLE).max()),
-        )
-        .flatten()
-        .map(|&c| c as f64)
-        .sum();
-    let scale = (50.0 - most.max(1.0).log2()).clamp(0.0, 20.0) as u32;
-    let unit = f64::from(1u32 << scale);
-    let mut sums = vec![0.0; prices.len() + 1];
-    for (t, price) in prices.iter().enumerate() {
-        sums[t + 1] = sums[t] + price;
-    }
-    // prices as they are used: whole
-    let whole: Vec<u128> = sums.iter().map(|s| (s * unit) as u128).collect();
-    let over = |r: &std::ops::Range<u32>| whole[r.end as usize] - whole[r.start as usize];
-    let scaled = |c: u64| match c {
-        INFEASIBLE => INFEASIBLE,
-        // a cap on costs or prices keeps a bound
-        c => c.saturating_mul(1 << scale).min(INFEASIBLE - 1),
-    };
-    let asked = |price: u128, used: u64| {
-        let most = u128::from(INFEASIBLE >> 8);
-        price.saturating_mul(used.into()).min(most) as u64
-    };
-    let mut own: Vec<Vec<u64>> = problem
-        .ids()
-        .map(|v| problem.costs(v).iter().map(|&c| scaled(c)).collect())
-        .collect();
-    for (positions, usage) in problem.usages() {
-        if let Usage::Value(v, table) = usage {
-            for (c, &u) in own[v.at()]
-                .iter_mut()
-                .zip(problem.tables.get(*table).iter())
-            {
-                *c = c.saturating_add(asked(over(positions), u));
+/// A problem without limits: costs times a power of two plus the prices of what is used, which are whole.
+struct Priced {
+    priced: Problem,
+    /// That power, and the prices.
+    by: Elimination,
+    /// What the limits are worth.
+    worth: u128,
+}
+
+impl Priced {
+    fn of(problem: &Problem, prices: &[f64]) -> Priced {
+        let most: f64 = problem
+            .ids()
+            .map(|v| problem.costs(v).iter().filter(|c| **c < INFEASIBLE).max())
+            .chain(
+                problem
+                    .edges()
+                    .map(|e| e.table.iter().filter(|c| **c < INFEASIBLE).max()),
+            )
+            .flatten()
+            .map(|&c| c as f64)
+            .sum();
+        let scale = (50.0 - most.max(1.0).log2()).clamp(0.0, 20.0) as u32;
+        let unit = f64::from(1u32 << scale);
+        let mut sums = vec![0.0; prices.len() + 1];
+        for (t, price) in prices.iter().enumerate() {
+            sums[t + 1] = sums[t] + price;
+        }
+        // prices as they are used: whole
+        let whole: Vec<u128> = sums.iter().map(|s| u128::from((s * unit) as u64)).collect();
+        let over = |r: &std::ops::Range<u32>| whole[r.end as usize] - whole[r.start as usize];
+        let scaled = |c: u64| match c {
+            INFEASIBLE => INFEASIBLE,
+            // a cap on costs or prices keeps a bound
+            c => c.saturating_mul(1 << scale).min(INFEASIBLE - 1),
+        };
+        let asked = |price: u128, used: u64| {
+            let most = u128::from(INFEASIBLE >> 8);
+            price.saturating_mul(used.into()).min(most) as u64
+        };
+        let mut own: Vec<Vec<u64>> = problem
+            .ids()
+            .map(|v| problem.costs(v).iter().map(|&c| scaled(c)).collect())
+            .collect();
+        for (positions, usage) in problem.usages() {
+            if let Usage::Value(v, table) = usage {
+                for (c, &u) in own[v.at()]
+                    .iter_mut()
+                    .zip(problem.tables.get(*table).iter())
+                {
+                    *c = c.saturating_add(asked(over(positions), u));
+                }
             }
         }
-    }
-    let mut out = Problem::new();
-    for costs in own {
-        out.add_variable(costs);
-    }
-    for e in problem.edges() {
-        let table: Vec<u64> = e.table.iter().map(|&c| scaled(c)).collect();
-        let pair = out.pair_table(e.rows, e.columns, &table);
-        out.add_pair(e.from, e.to, pair);
-    }
-    for (positions, usage) in problem.usages() {
-        if let Usage::Pair(e) = usage {
-            let e = problem.edge(e);
-            let table: Vec<u64> = e.table.iter().map(|&u| asked(over(positions), u)).collect();
+        let mut out = Problem::new();
+        for costs in own {
+            out.add_variable(costs);
+        }
+        for e in problem.edges() {
+            let table: Vec<u64> = e.table.iter().map(|&c| scaled(c)).collect();
             let pair = out.pair_table(e.rows, e.columns, &table);
             out.add_pair(e.from, e.to, pair);
         }
+        for (positions, usage) in problem.usages() {
+            if let Usage::Pair(e) = usage {
+                let e = problem.edge(e);
+                let table: Vec<u64> = e.table.iter().map(|&u| asked(over(positions), u)).collect();
+                let pair = out.pair_table(e.rows, e.columns, &table);
+                out.add_pair(e.from, e.to, pair);
+            }
+        }
+        let prices = whole.windows(2).map(|w| (w[1] - w[0]) as u64);
+        let prices: Vec<u64> = prices.collect();
+        let worth = prices
+            .iter()
+            .zip(problem.limits())
+            .map(|(&p, &l)| u128::from(p) * u128::from(l));
+        Priced {
+            priced: out,
+            worth: worth.fold(0, u128::saturating_add),
+            by: Elimination {
+                scale,
+                prices,
+                order: Vec::new(),
+            },
+        }
     }
-    let steps = whole.windows(2).zip(problem.limits());
-    let worth = steps.map(|(w, &l)| (w[1] - w[0]).saturating_mul(l.into()));
-    (out, scale, worth.fold(0, u128::saturating_add))
 }

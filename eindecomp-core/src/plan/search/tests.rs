@@ -96,6 +96,52 @@ fn limited() -> impl Strategy<Value = Problem> {
     )
 }
 
+/// Bounds above the optimum with what proves a lower one, as it is and changed.
+fn forged(proved: &Proved, optimum: u128) -> Vec<Proved> {
+    let Some(bound) = optimum.checked_add(1) else {
+        return Vec::new();
+    };
+    let by = &proved.by;
+    let mut all = vec![by.clone()];
+    if let Proof::Contraction {
+        steps,
+        positions,
+        of,
+    } = by
+    {
+        for at in 0..steps.len() {
+            let mut steps = steps.clone();
+            match &mut steps[at] {
+                Step::Values(_, kept) => drop(kept.pop()),
+                Step::Decided(_, by, _) => drop(by.pop()),
+                Step::Moved(_, [rows, _]) => rows.iter_mut().for_each(|r| *r += 1),
+            }
+            all.push(Proof::Contraction {
+                steps,
+                positions: positions.clone(),
+                of: of.clone(),
+            });
+        }
+    }
+    if let Proof::Elimination(by) = by {
+        let half = by.order.len() / 2;
+        let twice = by.order.iter().chain(&by.order).cloned().collect();
+        for order in [by.order[half..].to_vec(), twice] {
+            let by = by.clone();
+            all.push(Proof::Elimination(Elimination { order, ..by }));
+        }
+    }
+    if let Proof::Dual(dual) = by {
+        let mut dual = dual.clone();
+        for side in dual.moved.iter_mut().flatten().flatten() {
+            *side += 1000;
+        }
+        all.push(Proof::Dual(dual));
+    }
+    let with = |by| Proved { bound, by };
+    all.into_iter().map(with).collect()
+}
+
 proptest! {
     #[test]
     fn limits_over_time_are_kept(problem in limited()) {
@@ -104,6 +150,11 @@ proptest! {
         for found in [solve(&problem, Budget::default(), &Unwatched), contracted] {
             prop_assert_eq!(check::check(&problem, &found), Ok(()));
             prop_assert!(found.bound <= all.cost && all.cost <= found.cost);
+            if let Some(proved) = found.proved {
+                for forged in forged(&proved, all.cost) {
+                    prop_assert!(check::check_bound(&problem, &forged, u64::MAX).is_err(), "{:?}", forged);
+                }
+            }
         }
     }
 
@@ -147,6 +198,8 @@ proptest! {
         prop_assert_eq!(exact.cost, all.cost);
         prop_assert_eq!(exact.bound, all.cost);
         prop_assert_eq!(problem.cost(&exact.assignment), exact.cost);
+        prop_assert_eq!(check::check(&problem, &exact), Ok(()));
+        prop_assert_eq!(check::confirmed(&problem, &exact), all.cost);
     }
 
     #[test]
@@ -165,6 +218,8 @@ proptest! {
             let Some(found) = hubs::narrow(&problem, degree, budget, &Unwatched) else { continue };
             prop_assert!(found.best.bound <= all.cost);
             prop_assert_eq!(problem.cost(&found.best.assignment), found.best.cost);
+            prop_assert_eq!(check::check(&problem, &found.best), Ok(()));
+            prop_assert!(found.best.proved.is_some());
             let left = exhaustive::solve(&restrict(&problem, &found.kept), u128::MAX).unwrap();
             prop_assert_eq!(left.cost.min(found.best.cost), all.cost);
             let (closed, _) = found.close(&problem, Budget::default(), &Unwatched);

@@ -9,7 +9,8 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::ops::Range;
 
 use super::limits::Usage;
-use super::problem::Problem;
+use super::problem::{Problem, VarId};
+use super::proof::{Proof, Proved, Step};
 
 mod positions;
 mod rules;
@@ -22,15 +23,9 @@ pub(super) struct Contraction {
     steps: Vec<Step>,
     /// Per variable of the smaller problem: which one it was.
     kept: Vec<u32>,
+    /// Per position of the smaller problem: which one it was.
+    positions: Vec<u32>,
     variables: usize,
-}
-
-/// What was done to a variable.
-enum Step {
-    /// It kept these values.
-    Values(u32, Vec<u32>),
-    /// Others decide its value: per value of theirs, row-major.
-    Decided(u32, Vec<(u32, usize)>, Vec<u32>),
 }
 
 impl Contraction {
@@ -57,18 +52,30 @@ impl Contraction {
         for step in self.steps.iter().rev() {
             match step {
                 Step::Values(v, values) => {
-                    let x = &mut all[*v as usize];
+                    let x = &mut all[v.at()];
                     *x = values[*x as usize];
                 }
                 Step::Decided(v, by, values) => {
-                    let at = by
-                        .iter()
-                        .fold(0, |at, &(u, domain)| at * domain + all[u as usize] as usize);
-                    all[*v as usize] = values[at];
+                    let row =
+                        |at, &(u, domain): &(VarId, usize)| at * domain + all[u.at()] as usize;
+                    all[v.at()] = values[by.iter().fold(0, row)];
                 }
+                Step::Moved(..) => {}
             }
         }
         all
+    }
+
+    /// What is proved of the smaller problem, as a proof about the whole one.
+    pub fn proved(self, of: Proved) -> Proved {
+        Proved {
+            bound: of.bound.saturating_add(self.constant),
+            by: Proof::Contraction {
+                steps: self.steps,
+                positions: self.positions,
+                of: Box::new(of.by),
+            },
+        }
     }
 }
 
@@ -284,7 +291,7 @@ impl State {
             }
         }
         self.scattered[v as usize] = true;
-        self.steps.push(Step::Values(v, kept));
+        self.steps.push(Step::Values(VarId(v), kept));
         self.push(v);
         self.push_near(v);
     }

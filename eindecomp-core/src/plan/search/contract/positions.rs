@@ -122,6 +122,7 @@ impl State {
             constant: self.constant,
             steps: self.steps,
             kept,
+            positions: left.into_iter().map(|l| l.0).collect(),
             variables: problem.variables(),
         })
     }

@@ -1,7 +1,9 @@
 //! What is done to one variable at a time.
 
 use super::super::INFEASIBLE;
-use super::{State, Step, key};
+use super::super::problem::VarId;
+use super::super::proof::Step;
+use super::{State, key};
 
 /// A variable is eliminated into tables of at most so many entries.
 const ENTRIES: usize = 1 << 10;
@@ -54,46 +56,42 @@ impl State {
             let Some(table) = self.tables.get_mut(&(a, b)) else {
                 continue;
             };
-            let mut changed = [false; 2];
-            for (line, cost) in table
-                .chunks_exact_mut(width)
-                .zip(&mut self.costs[a as usize])
-            {
-                let least = line.iter().copied().min().unwrap_or(0);
-                if least > 0 && least < INFEASIBLE {
-                    *cost = cost.saturating_add(least);
-                    line.iter_mut()
-                        .filter(|c| **c < INFEASIBLE)
-                        .for_each(|c| *c -= least);
-                    changed[0] = true;
-                }
+            // what is infeasible stays, and moves nothing
+            let part = |least: u64| if least < INFEASIBLE { least } else { 0 };
+            let mut rows = Vec::with_capacity(table.len() / width);
+            for line in table.chunks_exact_mut(width) {
+                let least = part(line.iter().copied().min().unwrap_or(0));
+                let feasible = line.iter_mut().filter(|c| **c < INFEASIBLE);
+                feasible.for_each(|c| *c -= least);
+                rows.push(least);
             }
-            let mut least = vec![INFEASIBLE; width];
+            let mut columns = vec![INFEASIBLE; width];
             for line in table.chunks_exact(width) {
-                for (l, c) in least.iter_mut().zip(line) {
+                for (l, c) in columns.iter_mut().zip(line) {
                     *l = (*l).min(*c);
                 }
             }
-            if least.iter().any(|&l| l > 0 && l < INFEASIBLE) {
-                changed[1] = true;
-                for line in table.chunks_exact_mut(width) {
-                    for (c, &l) in line.iter_mut().zip(&least) {
-                        if *c < INFEASIBLE && l < INFEASIBLE {
-                            *c -= l;
-                        }
-                    }
-                }
-                for (cost, &l) in self.costs[b as usize].iter_mut().zip(&least) {
-                    if l < INFEASIBLE {
-                        *cost = cost.saturating_add(l);
+            columns.iter_mut().for_each(|l| *l = part(*l));
+            for line in table.chunks_exact_mut(width) {
+                for (c, l) in line.iter_mut().zip(&columns) {
+                    if *c < INFEASIBLE {
+                        *c -= l;
                     }
                 }
             }
             let empty = table.iter().all(|&c| c == 0);
+            for (end, moved) in [(a, &rows), (b, &columns)] {
+                for (cost, more) in self.costs[end as usize].iter_mut().zip(moved) {
+                    *cost = cost.saturating_add(*more);
+                }
+            }
+            let changed = rows.iter().chain(&columns).any(|&m| m > 0);
             if empty {
                 self.take(v, u);
             }
-            if empty || changed.contains(&true) {
+            if empty || changed {
+                let step = Step::Moved([a, b].map(VarId), [rows, columns]);
+                self.steps.push(step);
                 self.push(u);
             }
         }
@@ -120,7 +118,8 @@ impl State {
         }
         self.constant += u128::from(self.costs[v as usize][0]);
         self.costs[v as usize].clear();
-        self.steps.push(Step::Decided(v, Vec::new(), vec![0]));
+        self.steps
+            .push(Step::Decided(VarId(v), Vec::new(), vec![0]));
     }
 
     /// Makes a neighbour whose value this one's decides part of it; or this one of a neighbour.
@@ -196,7 +195,8 @@ impl State {
         }
         self.scattered[into as usize] = true;
         self.costs[part as usize].clear();
-        self.steps.push(Step::Decided(part, vec![(into, d)], map));
+        let by = vec![(VarId(into), d)];
+        self.steps.push(Step::Decided(VarId(part), by, map));
     }
 
     /// Replaces a variable that uses nothing by what its neighbours pay for it.
@@ -241,8 +241,8 @@ impl State {
         }
         near.iter().for_each(|&u| self.push(u));
         self.steps.push(Step::Decided(
-            v,
-            near.into_iter().zip(domains).collect(),
+            VarId(v),
+            near.into_iter().map(VarId).zip(domains).collect(),
             values,
         ));
         true
