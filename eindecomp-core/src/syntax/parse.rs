@@ -34,7 +34,7 @@ mod whole;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::ast::{Clause, Dim, Item, Program};
+use super::ast::{Clause, Dim, Ident, Item, Program};
 use super::diag::{Code, Diag};
 use super::lex::lex_at;
 use super::token::{Span, Tok, TokenBuffer};
@@ -56,6 +56,7 @@ pub fn parse(tokens: TokenBuffer) -> (Program, Vec<Diag>) {
         depth: 0,
         operators: 0,
         dtype_vars: Vec::new(),
+        rebound: Vec::new(),
         taken: Vec::new(),
         diags: Vec::new(),
         loops: 0,
@@ -112,6 +113,8 @@ struct Parser {
     operators: usize,
     /// Dtype variables of the item being read.
     dtype_vars: Vec<Arc<str>>,
+    /// Parameters of the block that are called `mut`.
+    rebound: Vec<Ident>,
     /// Names of aggregations that the item declares as something else, which is reported.
     taken: Vec<Arc<str>>,
     diags: Vec<Diag>,
@@ -163,6 +166,7 @@ impl Parser {
                 break;
             }
             self.dtype_vars.clear();
+            self.rebound.clear();
             self.taken.clear();
             self.operators = 0;
             let item: Parse<Item> = self.item(attrs.clone());

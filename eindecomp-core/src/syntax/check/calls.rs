@@ -359,7 +359,9 @@ impl BodyCx<'_> {
             }
         }
         let fitting = types_of(&made);
+        let open = (self.block.obligations.len(), self.facts.clone());
         let dims = self.solve_dims(&callee, &fitting, args, said, path);
+        self.mend_obligations((&callee, &fitting), args, said, open);
         let (arguments, types) = all(made)?;
         self.states(&callee, &arguments, args)?;
         let Some(dims) = dims else {

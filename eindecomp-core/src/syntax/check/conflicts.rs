@@ -10,7 +10,7 @@ use super::fixes::{quotients_in, range};
 use super::groups::grouped;
 use super::guards::Guards;
 use super::meant::{Meant, Reading};
-use super::orders::other_order;
+use super::orders::{order_of_names, other_order};
 use super::parts::{off_by, part};
 use super::prove::Equality;
 use super::ranges::{index_facts, poly};
@@ -196,8 +196,10 @@ fn disagreeing(
                 let text = differ(name, place, &Place::of(u));
                 let diag = Diag::new(Code::ExtentMismatch, u.span, text)
                     .secondary(place.span, format!("`{name}` is {} here", place.extent));
-                let diag = match reading.meant(index, &[at]) {
-                    Some(meant) => diag.fix(meant.fix),
+                let ordered = order_of_names(cx, &u.access, u.axis, &place.extent);
+                let meant = || Some(reading.meant(index, &[at])?.fix);
+                let diag = match ordered.or_else(meant) {
+                    Some(fix) => diag.fix(fix),
                     None => diag.help(DIFFERENT),
                 };
                 cx.equal(&place.extent, &u.extent, &what, || diag);
@@ -213,7 +215,8 @@ fn disagreeing(
         let u = &reading.bare[*at];
         Some((
             *at,
-            other_order(cx, &u.access.place, &u.extent, &place.extent)?,
+            other_order(cx, &u.access.place, &u.extent, &place.extent)
+                .or_else(|| order_of_names(cx, &u.access, u.axis, &place.extent))?,
         ))
     });
     if let Some((at, fix)) = order {

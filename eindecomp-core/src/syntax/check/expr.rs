@@ -495,6 +495,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
                 *diag = mend(diag.clone(), value, &left, &unbound);
             }
         }
+        self.mend_weighted(before, value);
         // Parentheses around all that follows hold a reduction that stood without any.
         let unbound = self.cx.errors[before..].iter();
         let unbound = unbound.filter(|diag| diag.code == Code::UnboundIndex);

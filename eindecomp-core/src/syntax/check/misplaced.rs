@@ -8,6 +8,7 @@ use super::body::BodyCx;
 use super::fixes::index_names;
 use super::instance;
 use super::orders::reordered_argument;
+use super::prove::Facts;
 use super::tree::{Block, TensorType, Type};
 use crate::ein::Dim;
 use crate::syntax::ast::{self, ExprKind, Stmt, StmtKind};
@@ -28,15 +29,54 @@ impl<'a> BodyCx<'a> {
     /// of them fit and the results are as `said`. Is there such a one?
     pub(super) fn mend_arguments(
         &mut self,
-        (callee, types): (&Block, &[Option<Type>]),
+        callee: (&Block, &[Option<Type>]),
         args: &[ast::Expr],
         said: &[Type],
         before: usize,
     ) -> bool {
-        let types: Option<Vec<Type>> = types.iter().cloned().collect();
-        let (Some(stmt), Some(types)) = (self.stmt, types) else {
+        let Some(fix) = self.meant_arguments(callee, args, said) else {
             return false;
         };
+        self.errors.truncate(before + 1);
+        if let Some(error) = self.errors.get_mut(before) {
+            error.fixes = vec![fix];
+            error.help = None;
+        }
+        true
+    }
+
+    /// The same of obligations since number `since`, which are what the call needs of consts; `facts` are those without
+    /// them.
+    pub(super) fn mend_obligations(
+        &mut self,
+        callee: (&Block, &[Option<Type>]),
+        args: &[ast::Expr],
+        said: &[Type],
+        (since, facts): (usize, Facts),
+    ) {
+        if self.block.obligations.len() == since {
+            return;
+        }
+        let known = std::mem::replace(&mut self.facts, facts);
+        let fix = self.meant_arguments(callee, args, said);
+        self.facts = known;
+        let Some(fix) = fix else { return };
+        for obligation in &mut self.block.obligations[since..] {
+            obligation.diag.fixes = vec![fix.clone()];
+            obligation.diag.help = None;
+        }
+    }
+
+    /// Which argument of a call that does not fit is meant, or where, if then all of them fit and the results are as
+    /// `said`.
+    fn meant_arguments(
+        &mut self,
+        (callee, types): (&Block, &[Option<Type>]),
+        args: &[ast::Expr],
+        said: &[Type],
+    ) -> Option<Fix> {
+        let types: Vec<Type> = types.iter().cloned().collect::<Option<_>>()?;
+        let stmt = self.stmt?;
         let wanted = self.said_or_declared(stmt, said);
         let trial = Trial {
             callee,
@@ -44,21 +84,13 @@ impl<'a> BodyCx<'a> {
             wanted: &wanted,
         };
         if self.agree(trial, &types) {
-            return false;
+            return None;
         }
-        let fix = self
-            .swapped_arguments(trial, &types)
+        self.swapped_arguments(trial, &types)
             .or_else(|| self.other_argument(trial, &types))
             .or_else(|| self.of_another_call(trial, &types, stmt))
             .or_else(|| self.turned_argument(trial, &types))
-            .or_else(|| reordered_argument(self, args, &types, &|types| self.agree(trial, types)));
-        let Some(fix) = fix else { return false };
-        self.errors.truncate(before + 1);
-        if let Some(error) = self.errors.get_mut(before) {
-            error.fixes = vec![fix];
-            error.help = None;
-        }
-        true
+            .or_else(|| reordered_argument(self, args, &types, &|types| self.agree(trial, types)))
     }
 
     /// A block of this program or of another one, if it has no instances.
@@ -109,7 +141,9 @@ impl<'a> BodyCx<'a> {
             let types: Vec<Type> = order.iter().map(|&at| types[at].clone()).collect();
             self.agree(trial, &types)
         });
-        let first = fitting.next()?;
+        let Some(first) = fitting.next() else {
+            return self.exchanged_arguments(trial, types);
+        };
         if fitting
             .next()
             .is_some_and(|next| moved(&next) == moved(&first))
@@ -123,6 +157,34 @@ impl<'a> BodyCx<'a> {
         let edits = args.iter().zip(texts).enumerate();
         let edits = edits.filter(|(at, _)| first[*at] != *at);
         let edits = edits.map(|(_, (arg, text))| (arg.span, text)).collect();
+        Some(Fix { help, edits })
+    }
+
+    /// Two of the arguments for each other wherever they stand, where one of them is given more than once.
+    fn exchanged_arguments(&self, trial: Trial<'_>, types: &[Type]) -> Option<Fix> {
+        let names: Vec<String> = trial.args.iter().map(ast::Expr::to_string).collect();
+        let pairs = (0..names.len()).flat_map(|a| (a + 1..names.len()).map(move |b| (a, b)));
+        let mut fitting = pairs.filter_map(|(a, b)| {
+            let first = |name: &String| names.iter().position(|other| other == name);
+            let put = |name: &String| match name {
+                name if *name == names[a] => first(&names[b]),
+                name if *name == names[b] => first(&names[a]),
+                name => first(name),
+            };
+            let order: Vec<usize> = names.iter().map(put).collect::<Option<_>>()?;
+            let types: Vec<Type> = order.iter().map(|&at| types[at].clone()).collect();
+            (names[a] != names[b] && self.agree(trial, &types)).then_some(order)
+        });
+        let order = fitting.next()?;
+        if fitting.any(|other| other != order) {
+            return None;
+        }
+        let texts: Vec<String> = order.iter().map(|&at| names[at].clone()).collect();
+        let name = instance::base(trial.callee.name.as_str());
+        let help = format!("did you mean `{name}({})`?", texts.join(", "));
+        let edits = trial.args.iter().zip(texts);
+        let edits = edits.filter(|(arg, text)| arg.to_string() != *text);
+        let edits = edits.map(|(arg, text)| (arg.span, text)).collect();
         Some(Fix { help, edits })
     }
 

@@ -1,12 +1,14 @@
 //! Structs whose dims a parameter gives in another order.
 
 use super::body::BodyCx;
+use super::extents::Access;
 use super::misplaced::orders;
 use super::tree::{StructType, Type};
 use super::walk;
 use crate::ein::Dim;
 use crate::syntax::ast;
 use crate::syntax::diag::Fix;
+use crate::syntax::names::is_like;
 use crate::syntax::token::Span;
 
 /// The dims of the struct that `place` is a field of in the order in which it declares them, where a parameter
@@ -40,6 +42,53 @@ pub(super) fn other_order(cx: &BodyCx<'_>, place: &str, extent: &Dim, wanted: &D
         return None;
     }
     in_order(&path.to_string(), root, args, &declared)
+}
+
+/// The same of dims in any order, where the struct gives the axes of that field's read the names of its indices.
+pub(super) fn order_of_names(
+    cx: &BodyCx<'_>,
+    access: &Access,
+    axis: usize,
+    wanted: &Dim,
+) -> Option<Fix> {
+    let (root, field) = access.place.split_once('.')?;
+    let mut params = cx.ast.params.iter();
+    let param = params.find(|param| param.name.as_str() == root)?;
+    let ast::TypeKind::Struct { path, args } = &param.ty.kind else {
+        return None;
+    };
+    let structure = cx.items.checked.structure(&path.to_string())?;
+    let mut fields = structure.fields.iter();
+    let declared = fields.find(|f| f.name.as_str() == field)?.ty.tensor()?;
+    let named = declared.axes.len() == access.subs.len()
+        && declared
+            .axes
+            .iter()
+            .zip(&access.subs)
+            .all(|(axis, sub)| is_like(axis, sub));
+    let var = &cx.vars[cx.lookup(root)?.at()];
+    let Some(Type::Struct(given)) = &var.ty else {
+        return None;
+    };
+    if !named || given.args.len() != args.len() {
+        return None;
+    }
+    let mut orders = orders(args.len()).into_iter().filter(|order| {
+        let args = order.iter().map(|from| given.args[*from].clone());
+        let ty = StructType {
+            name: given.name.clone(),
+            args: args.collect(),
+        };
+        let field = cx.items.checked.field_type(&ty, field);
+        let axes = field.as_ref().and_then(Type::tensor).map(|t| &t.axes);
+        axes.is_some_and(|axes| axes[axis] == *wanted)
+    });
+    let (Some(order), None) = (orders.next(), orders.next()) else {
+        return None;
+    };
+    let meant: Vec<String> = order.iter().map(|from| args[*from].to_string()).collect();
+    let meant: Vec<&str> = meant.iter().map(String::as_str).collect();
+    in_order(&path.to_string(), root, args, &meant)
 }
 
 /// The same where arguments of these types do not fit the block that is called: of the parameter that one of

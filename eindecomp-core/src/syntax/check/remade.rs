@@ -248,7 +248,7 @@ impl Statement<'_, '_> {
     /// Two bare subscripts of a tensor in each other's place, in every read of it that has both or the same axes.
     fn read_otherwise(&self) -> Vec<(usize, Fix)> {
         let mut reads = Vec::new();
-        accesses(self.value, &mut reads);
+        walk::reads_in(self.value, &mut reads);
         let (names, mut out) = (self.names(), Vec::new());
         let mut told: Vec<String> = Vec::new();
         for (place, first) in &reads {
@@ -343,10 +343,4 @@ fn reductions<'e>(e: &'e Expr, out: &mut Vec<(&'e Reduce, Span)>) {
         out.push((reduce, e.span));
     }
     e.children().into_iter().for_each(|e| reductions(e, out));
-}
-
-/// Every access in an expression.
-fn accesses<'e>(e: &'e Expr, out: &mut Vec<(&'e crate::syntax::ast::Place, &'e [Sub])>) {
-    out.extend(walk::accessed(e));
-    e.children().into_iter().for_each(|e| accesses(e, out));
 }

@@ -42,6 +42,34 @@ fn consts_are_those_that_the_signatures_mention() {
 }
 
 #[test]
+fn an_assertion_over_consts_says_that_dims_of_a_struct_are_in_another_order() {
+    let checked = accepts(
+        "struct Layer<dim D, dim F> { w1: f32[F, D], w2: f32[D, F] }
+        fn mlp<dim B, dim D, dim F>(x: f32[B, D], l: Layer<D, F>) -> f32[B, D] {
+            let h[b, f] = gelu(sum[d] x[b, d] * l.w1[f, d]);
+            let y[b, d] = x[b, d] + sum[f] h[b, f] * l.w2[d, f];
+            y
+        }
+        fn called<dim B>(x: f32[B, D_MODEL], l: Layer<D_FF, D_MODEL>) -> f32[B, D_MODEL] {
+            let y = mlp(x, l);
+            y
+        }
+        fn read<dim B>(x: f32[B, D_MODEL], l: Layer<D_FF, D_MODEL>) -> f32[B, D_FF] {
+            let h[b, f] = sum[d] x[b, d] * l.w1[f, d];
+            h
+        }",
+    );
+    for block in ["called", "read"] {
+        let first = &checked.block(block).unwrap().obligations[0];
+        let [fix] = &first.diag.fixes[..] else {
+            panic!("{block}: {:?}", first.diag);
+        };
+        let help = "the dims of `Layer` are in another order: `l: Layer<D_MODEL, D_FF>`";
+        assert_eq!(fix.help, help);
+    }
+}
+
+#[test]
 fn a_size_that_a_call_solves_for_is_at_least_0() {
     let checked = accepts(
         "fn third<dim H>(x: f32[H + 3]) -> f32[] { let y[] = x[2]; y }

@@ -5,7 +5,7 @@ use super::expr::StmtCx;
 use super::heads::head;
 use super::tree::IndexId;
 use super::unbound::name_at;
-use super::walk::{accessed, mentions, sub_name};
+use super::walk::{accessed, binds, mentions, path_to, reads_in, sub_name};
 use crate::ein::{Agg, DType, Dim};
 use crate::syntax::ast::{self, BinaryOp, UnaryOp};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -116,7 +116,8 @@ impl StmtCx<'_, '_> {
             let diag = Diag::new(Code::FactorInReduction, arg.span, text);
             let read = names.iter().find_map(|name| {
                 let axes = self.cx.axes_of(other, name);
-                self.read_along(arg, name, &axes)
+                let read = self.read_along(arg, name, &axes);
+                read.or_else(|| self.cached(arg, (*name, &axes), None))
             });
             let mean = (what == "score" && read.is_none()).then(|| {
                 let agg = ast::Reduce {
@@ -131,7 +132,9 @@ impl StmtCx<'_, '_> {
             });
             let shown = format!("({arg})");
             let held = Fix::wrap(arg.span, "(", ")", &shown, "{} if it is meant");
-            let certain = read.is_some() && self.disagrees(arg);
+            let renamed = |fix: &Fix| fix.edits.len() > 1;
+            let certain =
+                read.as_ref().is_some_and(renamed) || read.is_some() && self.disagrees(arg);
             let diag = diag.fixes(read).fixes((!certain).then_some(held));
             self.report(match mean {
                 Some(mean) => diag.help(mean),
@@ -180,6 +183,95 @@ impl StmtCx<'_, '_> {
         children
             .filter_map(|e| self.read_along(e, index, extents))
             .next()
+    }
+
+    /// Says of unbound indices, by the errors since number `before`, in a score or value without an index that its reduction
+    /// reduces, what it reads along that.
+    pub(super) fn mend_weighted(&mut self, before: usize, value: &ast::Expr) {
+        for at in before..self.cx.errors.len() {
+            let error = &self.cx.errors[at];
+            let mut path = Vec::new();
+            if error.code != Code::UnboundIndex || !path_to(value, error.primary, &mut path) {
+                continue;
+            }
+            let weighted = path.windows(2).rev().find_map(|two| match &two[0].kind {
+                ast::ExprKind::Reduce(reduce) => match &reduce.body {
+                    ast::ReduceBody::Args(args) if args.len() == 2 => {
+                        Some((&reduce.indices, args, two[1]))
+                    }
+                    _ => None,
+                },
+                _ => None,
+            });
+            let Some((indices, args, arg)) = weighted else {
+                continue;
+            };
+            let names: Vec<&str> = indices.iter().map(|decl| decl.name.as_str()).collect();
+            if names.is_empty() || mentions(arg, &names) {
+                continue;
+            }
+            let others = || args.iter().filter(|other| !std::ptr::eq(*other, arg));
+            let read = names.iter().find_map(|name| {
+                let axes: Vec<Dim> = others().flat_map(|e| self.cx.axes_of(e, name)).collect();
+                self.cached(arg, (*name, &axes), Some(self.cx.errors[at].primary))
+            });
+            let error = &mut self.cx.errors[at];
+            // What is the same along the reduced index would be the next error.
+            error.help = read
+                .is_none()
+                .then(|| format!("nothing in `{arg}` runs over `{}`", names.join(", ")));
+            error.fixes = read.into_iter().collect();
+        }
+    }
+
+    /// A tensor that nothing reads, such as the cache of what is read in `e`, read along the index in the axis of one of these
+    /// extents: in the access with an unbound index at `place_of`, else in the one of the most similar name.
+    fn cached(
+        &self,
+        e: &ast::Expr,
+        (index, extents): (&str, &[Dim]),
+        place_of: Option<Span>,
+    ) -> Option<Fix> {
+        let mut reads = Vec::new();
+        reads_in(e, &mut reads);
+        let holds = |subs: &[ast::Sub]| {
+            let mut spans = subs.iter().map(ast::Sub::span);
+            place_of.is_none_or(|place| spans.any(|span| span.contains(place)))
+        };
+        let reads = reads.into_iter().filter(|(_, subs)| holds(subs));
+        let found = reads.filter_map(|(place, subs)| {
+            let t = self.cx.type_of(place)?;
+            let along = |axes: &[Dim]| {
+                let mut other = (0..axes.len()).filter(|&at| t.axes.get(at) != Some(&axes[at]));
+                let (Some(at), None) = (other.next(), other.next()) else {
+                    return None;
+                };
+                (axes.len() == subs.len() && extents.contains(&axes[at])).then_some(at)
+            };
+            let unread = self.cx.unread().filter(|(_, ty)| ty.dtype == t.dtype);
+            let own = place.to_string();
+            let found = unread.filter_map(|(name, ty)| {
+                let at = along(&ty.axes)?;
+                Some((name.contains(&own), name.to_owned(), at))
+            });
+            let (like, name, at) = found.max_by_key(|(like, ..)| *like)?;
+            let text = |(nth, sub): (usize, &ast::Sub)| match sub_name(sub) {
+                _ if nth == at => index.to_owned(),
+                Some(own) if place_of == Some(sub.span()) => {
+                    let axis = t.axes[nth].as_symbol().map(|axis| axis.to_lowercase());
+                    let bound = axis.filter(|axis| binds(e, axis));
+                    bound.unwrap_or_else(|| own.to_owned())
+                }
+                _ => sub.to_string(),
+            };
+            let texts: Vec<String> = subs.iter().enumerate().map(text).collect();
+            let help = format!("did you mean `{name}[{}]`?", texts.join(", "));
+            let edits = subs.iter().zip(texts).map(|(sub, text)| (sub.span(), text));
+            let edits = std::iter::once((place.span, name)).chain(edits).collect();
+            Some((like, Fix { help, edits }))
+        });
+        // The last of equals: behind what it is compared with.
+        found.max_by_key(|(like, _)| *like).map(|(_, fix)| fix)
     }
 
     /// A reduced index in place of one in a factor that does not fit its axis.

@@ -101,6 +101,12 @@ pub(super) fn gathers(e: &Expr) -> bool {
     here || e.children().into_iter().any(gathers)
 }
 
+/// Every access in an expression, inner ones behind those around them.
+pub(super) fn reads_in<'e>(e: &'e Expr, out: &mut Vec<(&'e Place, &'e [Sub])>) {
+    out.extend(accessed(e));
+    e.children().into_iter().for_each(|e| reads_in(e, out));
+}
+
 /// Where this stands alone as a position in an access.
 pub(super) fn stands(e: &Expr, wanted: &str, out: &mut Vec<Span>) {
     let access = matches!(e.kind, ExprKind::Access { .. });

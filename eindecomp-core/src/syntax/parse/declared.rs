@@ -3,7 +3,10 @@
 use super::attrs::AttrPlace;
 use super::{Parse, Parser};
 use crate::ein::DType;
-use crate::syntax::ast::{Attr, AttrKind, Dim, DimKind, DimOp, Ident, Param, Type, TypeKind};
+use crate::syntax::ast::{
+    Attr, AttrKind, Dim, DimKind, DimOp, Expr, ExprKind, Ident, Param, Pattern, Place, Stmt,
+    StmtKind, Type, TypeKind,
+};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::token::{Delim, Span, Tok};
 
@@ -127,6 +130,37 @@ impl Parser {
         let open = self.buffer.span(self.next_brace());
         let begin = Fix::after(open, format!(" {text}"), &help);
         self.diags.push(diag.fix(begin.and(place, "")));
+        self.rebound.push(name.clone());
+    }
+
+    /// The statements that parameters which are called `mut` stand for.
+    pub(super) fn rebinding(&mut self) -> Vec<Stmt> {
+        let rebound = std::mem::take(&mut self.rebound).into_iter();
+        let stmt = |name: Ident| {
+            let span = name.span;
+            let place = Place {
+                path: name.clone().into(),
+                fields: Vec::new(),
+                span,
+            };
+            let pat = Pattern {
+                names: vec![name],
+                indices: None,
+                span,
+            };
+            let kind = ExprKind::Name(place);
+            Stmt {
+                attrs: Vec::new(),
+                kind: StmtKind::Let {
+                    mutable: Some(span),
+                    pat,
+                    ty: None,
+                    value: Expr { kind, span },
+                },
+                span,
+            }
+        };
+        rebound.map(stmt).collect()
     }
 
     /// The next `{` that stands in no bracket.

@@ -157,7 +157,9 @@ impl Parser {
         let end = self.buffer.partner(self.at);
         self.block = self.at;
         self.open(Delim::Brace)?;
-        let (stmts, result, unnamed) = self.body(end);
+        let mut stmts = self.rebinding();
+        let (body, result, unnamed) = self.body(end);
+        stmts.extend(body);
         clauses.append(&mut self.clauses);
         self.at = end + 1;
         Ok(Block {
