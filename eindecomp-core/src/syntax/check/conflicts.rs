@@ -15,7 +15,7 @@ use super::parts::{off_by, part};
 use super::prove::Equality;
 use super::ranges::{index_facts, poly};
 use super::renamed::exchanged_names;
-use super::tree::IndexId;
+use super::tree::{IndexId, Type};
 use super::unequal::{DIFFERENT, beginning, declared_instead, members};
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
@@ -238,6 +238,19 @@ fn disagreeing(
         cx.errors.push(diag.fix(fix));
         return true;
     }
+    if let Some(definition) = elsewhere(cx, reading, &odd, place) {
+        let diag = disagreement(cx, name, place, &Place::of(&reading.bare[first]));
+        cx.errors.push(match (definition, meant) {
+            (Definition::Wrong(fix), _) => diag.fix(fix),
+            (Definition::Perhaps(fix), Some(meant)) => diag.help(format!(
+                "{} Or, where it is defined, {}",
+                meant.fix.help,
+                fix.help.trim_start_matches("did you mean ")
+            )),
+            (Definition::Perhaps(fix), None) => diag.fix(fix),
+        });
+        return true;
+    }
     let wrong = Place::of(&reading.bare[meant.as_ref().map_or(first, |meant| meant.wrong)]);
     let known = match meant {
         // What is held against is wrong itself.
@@ -251,6 +264,42 @@ fn disagreeing(
     };
     cx.errors.push(diag);
     true
+}
+
+/// The statement that defines a tensor as it may be meant.
+enum Definition {
+    /// Whatever reads the tensor disagrees with it.
+    Wrong(Fix),
+    /// One read does.
+    Perhaps(Fix),
+}
+
+/// The reduction of the statement that defines the one tensor that disagrees, over another index: every read has the
+/// index for an axis that is reduced there.
+fn elsewhere(
+    cx: &BodyCx<'_>,
+    reading: &Reading<'_, '_>,
+    odd: &[usize],
+    place: &Place,
+) -> Option<Definition> {
+    let [only] = odd[..] else { return None };
+    let u = &reading.bare[only];
+    let name = &u.access.place;
+    let var = &cx.vars[cx.lookup(name)?.at()];
+    let ty = var.ty.as_ref()?;
+    let mut wanted = ty.tensor()?.clone();
+    *wanted.axes.get_mut(u.axis)? = place.extent.clone();
+    let reads = cx.reads_of(name);
+    let index = &u.access.subs[u.axis];
+    let same = |subs: &Vec<String>| subs.get(u.axis) == Some(index);
+    if !reads.iter().all(same) {
+        return None;
+    }
+    let fix = cx.reduced_otherwise(var.span, ty, &Type::Tensor(wanted), index)?;
+    Some(match reads.len() {
+        1 => Definition::Perhaps(fix),
+        _ => Definition::Wrong(fix),
+    })
 }
 
 /// The access of a use, of a tensor that nothing reads instead of its own.

@@ -294,7 +294,7 @@ pub(super) fn found(
     }
     if let Some(indices) = out.all() {
         for read in merged {
-            check_merged(cx, read, &indices);
+            check_merged(cx, read, &indices, &bare, wanted);
         }
         if cx.errors.len() == before {
             cx.errors.extend(uses.idle.iter().cloned());
@@ -565,7 +565,13 @@ fn quotient_text(axis: &Dim, product: &Dim) -> String {
 }
 
 /// The product of the members is the axis.
-fn check_merged(cx: &mut BodyCx<'_>, read: &MergedUse, indices: &[Index]) {
+fn check_merged(
+    cx: &mut BodyCx<'_>,
+    read: &MergedUse,
+    indices: &[Index],
+    bare: &[Use],
+    wanted: &BTreeMap<IndexId, Dim>,
+) {
     let members = read.members.iter().map(|m| &indices[m.at()].extent);
     let Some(product) = Dim::try_product(members) else {
         cx.errors.push(too_long(read.span));
@@ -595,9 +601,44 @@ fn check_merged(cx: &mut BodyCx<'_>, read: &MergedUse, indices: &[Index]) {
                 "cannot prove `{product}` == `{axis}`: `({names})` is the first, its axis in `{}` the second",
                 read.access
             );
-            let fix = cx.equal_clause(&product, axis);
+            let fix = member_elsewhere(cx, read, indices, bare, wanted);
+            let fix = fix.or_else(|| cx.equal_clause(&product, axis));
             Diag::new(Code::UnprovenExtent, read.span, text).fixes(fix)
         }
     };
     cx.errors.push(diag);
+}
+
+/// A member of a merged axis and another index in each other's place where the member is read alone, if the members then
+/// are as many as the axis has, and the other index runs over what the result is declared with.
+fn member_elsewhere(
+    cx: &BodyCx<'_>,
+    read: &MergedUse,
+    indices: &[Index],
+    bare: &[Use],
+    wanted: &BTreeMap<IndexId, Dim>,
+) -> Option<Fix> {
+    let alone = |id: IndexId| bare.iter().filter(|u| u.index == id).count() == 1;
+    let pairs = bare.iter().flat_map(|u| bare.iter().map(move |v| (u, v)));
+    let mut pairs = pairs.filter(|(u, v)| {
+        let here = Arc::ptr_eq(&u.access, &v.access) && u.axis != v.axis;
+        let members = read.members.iter().map(|m| match *m == u.index {
+            true => &v.extent,
+            false => &indices[m.at()].extent,
+        });
+        let product = Dim::try_product(members);
+        here && read.members.contains(&u.index)
+            && !read.members.contains(&v.index)
+            && alone(u.index)
+            && alone(v.index)
+            && product.is_some_and(|product| cx.facts.equal(&product, &read.axis))
+            && wanted
+                .get(&v.index)
+                .is_none_or(|wanted| cx.facts.equal(wanted, &u.extent))
+    });
+    let (u, v) = pairs.next()?;
+    let places = [(u.axis, u.span), (v.axis, v.span)];
+    let (shown, edits) = exchanged(&u.access.place, &u.access.subs, places);
+    let help = format!("did you mean {shown}?");
+    Some(Fix { help, edits })
 }

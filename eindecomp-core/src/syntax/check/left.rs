@@ -66,7 +66,7 @@ impl BodyCx<'_> {
     }
 
     /// The subscripts of all accesses of a tensor in the block.
-    fn reads_of(&self, name: &str) -> Vec<Vec<String>> {
+    pub(super) fn reads_of(&self, name: &str) -> Vec<Vec<String>> {
         let mut values = Vec::new();
         stmts_values(&self.ast.stmts, &mut values);
         let mut out = Vec::new();

@@ -115,6 +115,40 @@ impl Reading<'_, '_> {
             .or_else(|| order.iter().find_map(|&wrong| self.gather(wrong)))
             .or_else(|| self.both(index, &order))
             .or_else(|| self.transposed(&order))
+            .or_else(|| self.exchanged_in(index, odd))
+    }
+
+    /// The index and another one in each other's place in every access that disagrees, in which both stand.
+    fn exchanged_in(&self, index: IndexId, odd: &[usize]) -> Option<Meant> {
+        let odd_access = |u: &Use| {
+            let mut odd = odd.iter().map(|at| &self.bare[*at].access);
+            odd.any(|access| Arc::ptr_eq(access, &u.access))
+        };
+        let mut others = (0..self.decls.len()).map(|at| IndexId(at as u16));
+        others.find_map(|other| {
+            let changes = self.bare.iter().enumerate().filter(|(_, u)| odd_access(u));
+            let changes = changes.filter_map(|(at, u)| match u.index {
+                id if id == index => Some((at, other)),
+                id if id == other => Some((at, index)),
+                _ => None,
+            });
+            let changes: Changes = changes.collect();
+            let visible = |(at, id): &(usize, IndexId)| self.bare[*at].access.visible.contains(id);
+            let both = changes.iter().any(|(_, id)| *id == index);
+            let settled = |id| self.settled(id, &changes);
+            let fits = other != index
+                && both
+                && changes.len() > 1
+                && changes.iter().all(visible)
+                && settled(index)
+                && settled(other);
+            fits.then(|| Meant {
+                wrong: odd[0],
+                fix: self.renamed(&changes),
+                permutes: true,
+                change: Change::Indices(changes),
+            })
+        })
     }
 
     /// Two indices of an access in each other's place where another access of one of them is wrong too: both

@@ -163,7 +163,12 @@ impl Walk<'_, '_> {
             Fix::replace(e.span, subs[axis].clone(), &help)
         };
         let moved = moved.and_then(|reach| {
-            let shifted = self.shifted(&reach, facts).map(read_at);
+            let shifted = self.shifted(&reach, facts);
+            let other = |at: Dim| match self.is_read(&access, axis, &at) {
+                true => self.flipped(reach.at, extent, facts),
+                false => Some(at),
+            };
+            let shifted = shifted.and_then(other).map(read_at);
             // From the start of the axis on, if that is as long.
             let started = || {
                 let clause = self.fills(&reach).filter(|_| away && whole)?;

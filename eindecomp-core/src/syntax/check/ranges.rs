@@ -329,7 +329,8 @@ impl Walk<'_, '_> {
         if let [outside, ..] = &self.outside[before..] {
             let access = outside.access.clone();
             let text = (&*access.place, &access.subs[..]);
-            let strided = self.strided(read, text, guarded);
+            let instead = self.instead(read, text, guarded);
+            let strided = instead.or_else(|| self.strided(read, text, guarded));
             let slip = strided.or_else(|| self.swapped(read, text, guarded));
             let turned = match slip {
                 Some(_) => None,

@@ -29,14 +29,47 @@ impl BodyCx<'_> {
     /// The statement that defines the name at `place` with a change by which its axes are those `declared`; of several, the
     /// one with which most of its indices are called like them.
     pub(super) fn remade(&self, place: Span, found: &Type, declared: &Type) -> Option<Fix> {
+        let (statement, reduces) = self.statement_at(place, found, declared)?;
+        let mut all: Vec<(usize, Fix)> = statement.merged().into_iter().collect();
+        all.extend(statement.reordered());
+        all.extend(statement.reduced(&reduces));
+        all.extend(statement.read_otherwise());
+        // The first of equals.
+        let best = all.into_iter().rev().max_by_key(|(alike, _)| *alike);
+        best.map(|(_, fix)| fix)
+    }
+
+    /// The same where a reduction over `index` is one over another index.
+    pub(super) fn reduced_otherwise(
+        &self,
+        place: Span,
+        found: &Type,
+        declared: &Type,
+        index: &str,
+    ) -> Option<Fix> {
+        let (statement, mut reduces) = self.statement_at(place, found, declared)?;
+        reduces.retain(|(reduce, _)| {
+            let mut names = reduce.indices.iter();
+            names.any(|decl| decl.name.as_str() == index)
+        });
+        let mut all = statement.reduced(&reduces).into_iter();
+        let (first, none) = (all.next(), all.next());
+        first.filter(|_| none.is_none()).map(|(_, fix)| fix)
+    }
+
+    /// The statement that defines the name at `place`, and its reductions with their places.
+    fn statement_at<'c>(
+        &'c self,
+        place: Span,
+        found: &Type,
+        declared: &'c Type,
+    ) -> Option<(Statement<'c, 'c>, Vec<(&'c Reduce, Span)>)> {
         let (found, declared) = (found.tensor()?, declared.tensor()?);
         let (pattern, value) = self.defined_at(place)?;
         let left = pattern.indices.as_ref()?;
         // What it reads under its own name is another tensor.
-        let own = pattern
-            .names
-            .iter()
-            .any(|name| walk::uses_in(value, name.as_str()) > 0);
+        let mut names = pattern.names.iter();
+        let own = names.any(|name| walk::uses_in(value, name.as_str()) > 0);
         if own || found.dtype != declared.dtype || pattern.names.len() != 1 {
             return None;
         }
@@ -66,13 +99,7 @@ impl BodyCx<'_> {
             extents: extents?,
             declared: &declared.axes,
         };
-        let mut all: Vec<(usize, Fix)> = statement.merged().into_iter().collect();
-        all.extend(statement.reordered());
-        all.extend(statement.reduced(&reduces));
-        all.extend(statement.read_otherwise());
-        // The first of equals.
-        let best = all.into_iter().rev().max_by_key(|(alike, _)| *alike);
-        best.map(|(_, fix)| fix)
+        Some((statement, reduces))
     }
 }
 

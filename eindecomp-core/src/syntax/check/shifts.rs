@@ -1,8 +1,11 @@
 //! Positions that run over as many elements as the axis has, or over as many beside it: they are off
 //! by a shift.
 
+use std::sync::Arc;
+
+use super::extents::Access;
 use super::prove::Facts;
-use super::ranges::Walk;
+use super::ranges::{Walk, poly};
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
 use crate::syntax::ast::CmpOp;
@@ -37,7 +40,8 @@ impl Walk<'_, '_> {
         let away = range.is_away(facts);
         let mut indices = self.active.iter().map(|id| &self.indices[id.at()].name);
         // The element before or behind is read on purpose.
-        let beside = indices.any(|name| (*at - &Dim::sym(name.clone())).as_const().is_some());
+        let offset = |name: &Arc<str>| (*at - &Dim::sym(name.clone())).as_const();
+        let beside = indices.any(|name| offset(name).is_some_and(|n| n != 0));
         let length = &(*high - *low) + &one;
         let whole = facts.holds(&length, CmpOp::Eq, extent);
         // What passes over the first elements and leaves the axis behind the last ones.
@@ -65,6 +69,30 @@ impl Walk<'_, '_> {
         meant
             .find(|meant| meant != *at && facts.inside(meant, extent))
             .map(|meant| facts.normal(&meant))
+    }
+
+    /// Does another access of the statement read the tensor at this position in the axis?
+    pub(super) fn is_read(&self, access: &Arc<Access>, axis: usize, at: &Dim) -> bool {
+        let Some((uses, _)) = self.meant else {
+            return false;
+        };
+        uses.shifted.iter().any(|s| {
+            let beside = !Arc::ptr_eq(&s.access, access) && s.access.place == access.place;
+            let mut pairs = s.access.subs.iter().zip(&access.subs).enumerate();
+            let same = beside && s.axis == axis && pairs.all(|(nth, (a, b))| nth == axis || a == b);
+            same && poly(&s.at, &self.names).as_ref() == Some(at)
+        })
+    }
+
+    /// The position with one of its indices taken off instead of added, if it then is inside.
+    pub(super) fn flipped(&self, at: &Dim, extent: &Dim, facts: &Facts) -> Option<Dim> {
+        let mut indices = self.active.iter().map(|id| &self.indices[id.at()]);
+        indices.find_map(|index| {
+            let step = Dim::sym(index.name.clone());
+            let flipped = &(at - &step) - &step;
+            let number = index.extent.as_const().is_some() && at.symbols().contains(&index.name);
+            (number && facts.inside(&flipped, extent)).then_some(flipped)
+        })
     }
 
     /// `t / 2` for `2 * t`, where each element is read as often as the position is multiplied by.

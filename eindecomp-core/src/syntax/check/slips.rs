@@ -38,6 +38,58 @@ pub(super) fn rounded(e: &Expr, text: &str, axis: &Dim, names: &[Arc<str>]) -> O
 type Position<'p> = (Vec<(Span, IndexId)>, &'p Dim, Dim);
 
 impl Walk<'_, '_> {
+    /// Another index in place of one in a position that leaves its axis: one that nothing else reads, or, for an index
+    /// by itself, the one that runs over this axis.
+    pub(super) fn instead(
+        &self,
+        read: &Read,
+        text: (&str, &[String]),
+        facts: &Facts,
+    ) -> Option<Fix> {
+        let axes = &read.place.ty.tensor()?.axes;
+        let (uses, _) = self.meant?;
+        let stands = |id: IndexId| {
+            let mut subs = read.subs.iter();
+            subs.any(|sub| matches!(sub, Sub::Expr(e) if e.indices().iter().any(|(_, i)| *i == id)))
+        };
+        let unread = |id: IndexId| {
+            let shifted =
+                (uses.shifted.iter()).any(|s| s.at.indices().iter().any(|(_, i)| *i == id));
+            let merged = uses.merged.iter().any(|m| m.members.contains(&id));
+            !shifted && !merged && !uses.bare.iter().any(|u| u.index == id)
+        };
+        let merged = |sub: &Sub| !matches!(sub, Sub::Expr(_));
+        if read.subs.iter().any(merged) {
+            return None;
+        }
+        let positions = read.subs.iter().zip(axes).enumerate();
+        let mut wrong = positions.filter_map(|(nth, (sub, axis))| {
+            let Sub::Expr(e) = sub else { return None };
+            let at = poly(e, &self.names)?;
+            (!facts.inside(&at, axis)).then_some((nth, e, axis, at))
+        });
+        let (nth, e, axis, at) = wrong.next()?;
+        let bare = matches!(e.kind, ExprKind::Index(_));
+        let named = e.indices();
+        let (old, new) = named.iter().find_map(|(_, old)| {
+            let mut others = self.active.iter().copied().filter(|id| !stands(*id));
+            let new = others.find(|id| {
+                let (from, to) = (&self.names[old.at()], &self.names[id.at()]);
+                let at = at.try_substitute(&|s| (*s == **from).then(|| Dim::sym(to.clone())));
+                let own = bare && self.cx.facts.equal(&self.indices[id.at()].extent, axis);
+                (unread(*id) || own) && at.is_some_and(|at| facts.inside(&at, axis))
+            })?;
+            Some((*old, new))
+        })?;
+        let (from, to) = (&self.names[old.at()], &self.names[new.at()]);
+        let mut shown = text.1.to_vec();
+        shown[nth] = renamed(&shown[nth], &[(from, to)]);
+        let help = format!("did you mean `{}[{}]`?", text.0, shown.join(", "));
+        let places = named.iter().filter(|(_, id)| *id == old);
+        let edits = places.map(|(span, _)| (*span, to.to_string())).collect();
+        Some(Fix { help, edits })
+    }
+
     /// Two indices of a read in each other's place, if all of its positions then are inside.
     pub(super) fn swapped(
         &self,

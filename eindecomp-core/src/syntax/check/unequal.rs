@@ -50,7 +50,12 @@ impl BodyCx<'_> {
             let first = terms.next();
             terms.next().is_none() && !first.is_some_and(|(monomial, _)| squared(monomial))
         };
-        let meant = !(is_size(a) && is_size(b)) && is_product(a) && is_product(b);
+        // What both have a factor of is the same of the rest.
+        let shared = a
+            .symbols()
+            .iter()
+            .any(|symbol| b.symbols().contains(symbol));
+        let meant = !(is_size(a) && is_size(b)) && !shared && is_product(a) && is_product(b);
         meant.then(|| self.add_clause(a, CmpOp::Eq, b))?
     }
 
