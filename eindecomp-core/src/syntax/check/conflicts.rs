@@ -106,7 +106,8 @@ pub(super) fn settle<'u>(
 /// What follows from a change that error number `first` proposes is made with it: the change of an error since number
 /// `since`, which is no error of its own then.
 fn join(errors: &mut Vec<Diag>, first: usize, since: usize) {
-    let mut more = errors.split_off(since.max(first + 1));
+    let since = since.max(first + 1).min(errors.len());
+    let mut more = errors.split_off(since);
     for at in (0..more.len()).rev() {
         let fixes = (&errors[first].fixes[..], &more[at].fixes[..]);
         if let ([fix], [next]) = fixes {

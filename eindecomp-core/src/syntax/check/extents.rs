@@ -9,9 +9,9 @@ use super::conflicts::settle;
 use super::dims::too_long;
 use super::fixes::{exchanged, range};
 use super::meant::Reading;
+use super::merged::check_merged;
 use super::outside::inside;
 use super::padding::pad;
-use super::prove::Equality;
 use super::ranges::{index_facts, poly};
 use super::slips::rounded;
 use super::transposed::turn;
@@ -562,83 +562,4 @@ fn quotient_text(axis: &Dim, product: &Dim) -> String {
         }
     };
     format!("{} / {}", shown(axis), shown(product))
-}
-
-/// The product of the members is the axis.
-fn check_merged(
-    cx: &mut BodyCx<'_>,
-    read: &MergedUse,
-    indices: &[Index],
-    bare: &[Use],
-    wanted: &BTreeMap<IndexId, Dim>,
-) {
-    let members = read.members.iter().map(|m| &indices[m.at()].extent);
-    let Some(product) = Dim::try_product(members) else {
-        cx.errors.push(too_long(read.span));
-        return;
-    };
-    let names: Vec<&str> = read
-        .members
-        .iter()
-        .map(|m| &*indices[m.at()].name)
-        .collect();
-    let names = names.join(", ");
-    let what = format!("`({names})` covers its axis");
-    let axis = &read.axis;
-    let differ = || {
-        let text = format!(
-            "merged axis `({names})` is {product}, but its axis in `{}` is {axis}",
-            read.access
-        );
-        let help = format!("the ranges of `({names})` multiply to {axis}");
-        Diag::new(Code::ExtentMismatch, read.span, text).help(help)
-    };
-    let diag = match cx.equal(&product, axis, &what, differ) {
-        Equality::Equal => return,
-        Equality::Differ => differ(),
-        Equality::Unknown => {
-            let text = format!(
-                "cannot prove `{product}` == `{axis}`: `({names})` is the first, its axis in `{}` the second",
-                read.access
-            );
-            let fix = member_elsewhere(cx, read, indices, bare, wanted);
-            let fix = fix.or_else(|| cx.equal_clause(&product, axis));
-            Diag::new(Code::UnprovenExtent, read.span, text).fixes(fix)
-        }
-    };
-    cx.errors.push(diag);
-}
-
-/// A member of a merged axis and another index in each other's place where the member is read alone, if the members then
-/// are as many as the axis has, and the other index runs over what the result is declared with.
-fn member_elsewhere(
-    cx: &BodyCx<'_>,
-    read: &MergedUse,
-    indices: &[Index],
-    bare: &[Use],
-    wanted: &BTreeMap<IndexId, Dim>,
-) -> Option<Fix> {
-    let alone = |id: IndexId| bare.iter().filter(|u| u.index == id).count() == 1;
-    let pairs = bare.iter().flat_map(|u| bare.iter().map(move |v| (u, v)));
-    let mut pairs = pairs.filter(|(u, v)| {
-        let here = Arc::ptr_eq(&u.access, &v.access) && u.axis != v.axis;
-        let members = read.members.iter().map(|m| match *m == u.index {
-            true => &v.extent,
-            false => &indices[m.at()].extent,
-        });
-        let product = Dim::try_product(members);
-        here && read.members.contains(&u.index)
-            && !read.members.contains(&v.index)
-            && alone(u.index)
-            && alone(v.index)
-            && product.is_some_and(|product| cx.facts.equal(&product, &read.axis))
-            && wanted
-                .get(&v.index)
-                .is_none_or(|wanted| cx.facts.equal(wanted, &u.extent))
-    });
-    let (u, v) = pairs.next()?;
-    let places = [(u.axis, u.span), (v.axis, v.span)];
-    let (shown, edits) = exchanged(&u.access.place, &u.access.subs, places);
-    let help = format!("did you mean {shown}?");
-    Some(Fix { help, edits })
 }

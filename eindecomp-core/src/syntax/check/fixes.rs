@@ -52,7 +52,12 @@ impl BodyCx<'_> {
     }
 
     /// That one of the quotients in a clause leaves no remainder, if the clause follows from that.
-    fn exact_quotient(&self, left: &Dim, cmp: CmpOp, right: &Dim) -> Option<(Dim, CmpOp, Dim)> {
+    pub(super) fn exact_quotient(
+        &self,
+        left: &Dim,
+        cmp: CmpOp,
+        right: &Dim,
+    ) -> Option<(Dim, CmpOp, Dim)> {
         let zero = Dim::from(0);
         let mut quotients = Vec::new();
         for side in [left, right] {

@@ -118,7 +118,7 @@ impl Reading<'_, '_> {
             .or_else(|| self.exchanged_in(index, odd))
     }
 
-    /// The index and another one in each other's place in every access that disagrees, in which both stand.
+    /// The index and another one in each other's place in every one of several accesses that disagree.
     fn exchanged_in(&self, index: IndexId, odd: &[usize]) -> Option<Meant> {
         let odd_access = |u: &Use| {
             let mut odd = odd.iter().map(|at| &self.bare[*at].access);
@@ -135,10 +135,11 @@ impl Reading<'_, '_> {
             let changes: Changes = changes.collect();
             let visible = |(at, id): &(usize, IndexId)| self.bare[*at].access.visible.contains(id);
             let both = changes.iter().any(|(_, id)| *id == index);
+            let several = self.changed(&changes).len() > 1;
             let settled = |id| self.settled(id, &changes);
             let fits = other != index
                 && both
-                && changes.len() > 1
+                && several
                 && changes.iter().all(visible)
                 && settled(index)
                 && settled(other);

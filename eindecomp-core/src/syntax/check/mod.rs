@@ -17,7 +17,7 @@
 //!   `wraps`: integers wanted wider than they wrap; `quotients`: fractions that they lose; `unsigned`: what they have no sign for;
 //! * `aggs`: aggregations over records;
 //! * `extents`: what indices run over; `conflicts`: uses that disagree; `meant`: which index is meant there; `renamed`: two that are called as each other's axes;
-//!   `unequal`: two sizes that would have to be equal; `groups`: heads in groups; `transposed`: merged axes in another's place; `swapped`: results in another's place;
+//!   `unequal`: two sizes that would have to be equal; `groups`: heads in groups; `merged`: their members against them; `transposed`: merged axes in another's place; `swapped`: results in another's place;
 //!   `left`: indices missing on the left; `parts`: axes of several lengths; `lower`: indices in upper case;
 //!   `ranges`: accesses in bounds; `prove`: the facts for both;
 //! * `conditions`: guards as facts; `bounds`: of positions; `outside`: accesses not proved; `lengths`: indices that are too long; `guards`: how conditions around them
@@ -57,6 +57,7 @@ mod loops;
 mod lower;
 mod meant;
 mod mentions;
+mod merged;
 mod misplaced;
 mod ops;
 mod orders;

@@ -8,7 +8,7 @@ use super::prove::Facts;
 use super::ranges::{Walk, data_dependent, index_facts, poly};
 use super::together::{Kind, Outside};
 use super::tree::{Expr, ExprKind, IndexId, Read, Sub};
-use super::walk::path_to;
+use super::walk::{named, path_to};
 use crate::ein::{Dim, ScalarFn};
 use crate::syntax::ast;
 use crate::syntax::diag::Fix;
@@ -47,16 +47,16 @@ impl Walk<'_, '_> {
         facts: &Facts,
     ) -> Option<Fix> {
         let axes = &read.place.ty.tensor()?.axes;
-        let (uses, _) = self.meant?;
         let stands = |id: IndexId| {
             let mut subs = read.subs.iter();
             subs.any(|sub| matches!(sub, Sub::Expr(e) if e.indices().iter().any(|(_, i)| *i == id)))
         };
         let unread = |id: IndexId| {
-            let shifted =
-                (uses.shifted.iter()).any(|s| s.at.indices().iter().any(|(_, i)| *i == id));
-            let merged = uses.merged.iter().any(|m| m.members.contains(&id));
-            !shifted && !merged && !uses.bare.iter().any(|u| u.index == id)
+            let mut places = Vec::new();
+            if let Some(value) = self.cx.value() {
+                named(value, &self.names[id.at()], &mut places);
+            }
+            places.is_empty()
         };
         let merged = |sub: &Sub| !matches!(sub, Sub::Expr(_));
         if read.subs.iter().any(merged) {
@@ -70,8 +70,8 @@ impl Walk<'_, '_> {
         });
         let (nth, e, axis, at) = wrong.next()?;
         let bare = matches!(e.kind, ExprKind::Index(_));
-        let named = e.indices();
-        let (old, new) = named.iter().find_map(|(_, old)| {
+        let indices = e.indices();
+        let (old, new) = indices.iter().find_map(|(_, old)| {
             let mut others = self.active.iter().copied().filter(|id| !stands(*id));
             let new = others.find(|id| {
                 let (from, to) = (&self.names[old.at()], &self.names[id.at()]);
@@ -85,7 +85,7 @@ impl Walk<'_, '_> {
         let mut shown = text.1.to_vec();
         shown[nth] = renamed(&shown[nth], &[(from, to)]);
         let help = format!("did you mean `{}[{}]`?", text.0, shown.join(", "));
-        let places = named.iter().filter(|(_, id)| *id == old);
+        let places = indices.iter().filter(|(_, id)| *id == old);
         let edits = places.map(|(span, _)| (*span, to.to_string())).collect();
         Some(Fix { help, edits })
     }

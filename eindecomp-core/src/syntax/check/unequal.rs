@@ -55,7 +55,9 @@ impl BodyCx<'_> {
             .symbols()
             .iter()
             .any(|symbol| b.symbols().contains(symbol));
-        let meant = !(is_size(a) && is_size(b)) && !shared && is_product(a) && is_product(b);
+        let exact = self.exact_quotient(a, CmpOp::Eq, b).is_some();
+        let meant =
+            exact || !(is_size(a) && is_size(b)) && !shared && is_product(a) && is_product(b);
         meant.then(|| self.add_clause(a, CmpOp::Eq, b))?
     }
 
