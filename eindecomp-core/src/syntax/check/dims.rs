@@ -68,7 +68,8 @@ impl DimScope {
             DimKind::Name(path) => self.name(path, errors),
             DimKind::Rest(name) => {
                 let mut diag = no_rest(dim.span, &dim.to_string());
-                if let Some((place, text)) = self.generics {
+                let is_dim = name.as_str().starts_with(char::is_uppercase);
+                if let Some((place, text)) = self.generics.filter(|_| is_dim) {
                     let text = text.replace("{}", &format!("..{name}"));
                     diag.help = None;
                     diag = diag.fix(Fix::after(

@@ -57,7 +57,7 @@ impl BodyCx<'_> {
             .any(|symbol| b.symbols().contains(symbol));
         let exact = self.exact_quotient(a, CmpOp::Eq, b).is_some();
         let meant =
-            exact || !(is_size(a) && is_size(b)) && !shared && is_product(a) && is_product(b);
+            exact || !(shared || is_size(a) && is_size(b)) && is_product(a) && is_product(b);
         meant.then(|| self.add_clause(a, CmpOp::Eq, b))?
     }
 
