@@ -5,6 +5,7 @@
 //! or a bound of a quotient or remainder; integers round: `k·d ≥ 1 - k` suffices.
 
 mod multiples;
+mod rows;
 mod search;
 
 use std::collections::BTreeMap;
@@ -262,7 +263,9 @@ impl Facts {
         if self.excluded || is_sum(d) {
             return true;
         }
-        search::proves(self, &self.normal(d))
+        let goal = self.normal(d);
+        let by_rows = || self.by_rows(&goal);
+        search::proves(self, &goal) || by_rows().is_some_and(|(f, g)| search::proves(&f, &g))
     }
 }
 
@@ -405,6 +408,25 @@ mod tests {
         assert_eq!(facts.normal(&at.floor_div(&small)), n);
         assert_eq!(facts.normal(&at.rem(&small)), g);
         assert!(!facts.holds(&at, CmpOp::Lt, &(&(&big * &small) - &int(1))));
+    }
+
+    #[test]
+    fn rows_and_columns_of_one_index_are_bounded() {
+        let (p, q, a, b) = (sym("p"), sym("q"), sym("A"), sym("B"));
+        let mut facts = Facts::default();
+        for size in [&a, &b] {
+            facts.assume(size, CmpOp::Ge, &int(1));
+        }
+        for index in [&p, &q] {
+            facts.assume(index, CmpOp::Lt, &(&a * &b));
+        }
+        let far = |d: &Dim| &(d * &int(2)) - &int(1);
+        let rows = &(&p.floor_div(&b) - &q.floor_div(&b)) + &(&a - &int(1));
+        let columns = &(&p.rem(&b) - &q.rem(&b)) + &(&b - &int(1));
+        let at = &(&rows * &far(&b)) + &columns;
+        assert!(facts.inside(&at, &(&far(&a) * &far(&b))));
+        assert!(!facts.inside(&at, &(&(&far(&a) * &far(&b)) - &int(1))));
+        assert!(!facts.inside(&(&at - &int(1)), &(&far(&a) * &far(&b))));
     }
 
     /// Polynomials over `x`, `y`, `z`, quotients and remainders by small numbers and symbols.

@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::{Facts, gcd, is_sum, without};
 use crate::ein::Dim;
@@ -14,6 +15,10 @@ const STEPS: usize = 100;
 
 /// Does the goal, in normal form, follow?
 pub(super) fn proves(facts: &Facts, goal: &Dim) -> bool {
+    follows(facts, goal) || at_the_worse_end(facts, goal).is_some_and(|worst| proves(facts, &worst))
+}
+
+fn follows(facts: &Facts, goal: &Dim) -> bool {
     let mut search = Search {
         facts,
         of_remainders: OnceCell::new(),
@@ -21,6 +26,24 @@ pub(super) fn proves(facts: &Facts, goal: &Dim) -> bool {
         steps: STEPS,
     };
     search.prove(goal, DEPTH)
+}
+
+/// The goal with one of its symbols at the end of its range that is worse: what is multiplied by a symbol says
+/// which, if it is known to be above or below 0, as `2·M - 1` in `i·(2·M - 1)`.
+fn at_the_worse_end(facts: &Facts, goal: &Dim) -> Option<Dim> {
+    // Indices come before the dims that their ranges are of.
+    goal.symbols().into_iter().rev().find_map(|symbol| {
+        let (factor, rest) = collect(goal, &symbol)?;
+        if is_sum(&factor) || is_sum(&-&factor) {
+            return None;
+        }
+        let last = facts.bounds(&symbol, false).into_iter().next()?;
+        if follows(facts, &factor) {
+            return Some(rest);
+        }
+        let end = &rest + &factor.try_mul(&last)?;
+        follows(facts, &-&factor).then(|| facts.multiples.cancel(&end))
+    })
 }
 
 struct Search<'a> {
@@ -177,6 +200,23 @@ impl Search<'_> {
             Atom::Div(a, _) => depth > 0 && self.prove(a, depth - 1),
         })
     }
+}
+
+/// `(factor, rest)` with `goal = factor·symbol + rest`, neither of which has the symbol.
+fn collect(goal: &Dim, symbol: &Arc<str>) -> Option<(Dim, Dim)> {
+    let (mut factor, mut rest) = (Dim::from(0), Dim::from(0));
+    for (monomial, coefficient) in goal.terms() {
+        let others = without(monomial, &[Atom::Sym(symbol.clone())]);
+        let term = Dim::monomial(others.as_deref().unwrap_or(monomial));
+        let sum = if others.is_some() {
+            &mut factor
+        } else {
+            &mut rest
+        };
+        *sum = &*sum + &(&term * &Dim::from(coefficient));
+    }
+    let gone = |d: &Dim| !d.symbols().contains(symbol);
+    (gone(&factor) && gone(&rest)).then_some((factor, rest))
 }
 
 /// Bounds of the remainders in the facts, of the quotients that these are of, and of the quotients that are
