@@ -16,7 +16,7 @@ use super::prove::Equality;
 use super::ranges::{index_facts, poly};
 use super::renamed::exchanged_names;
 use super::tree::{IndexId, Type};
-use super::unequal::{DIFFERENT, beginning, declared_instead, members};
+use super::unequal::{DIFFERENT, beginning, declared_instead, looked_up, members};
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
 use crate::syntax::ast::{self, CmpOp};
@@ -261,7 +261,14 @@ fn disagreeing(
     let diag = disagreement(cx, name, &known, &wrong);
     let diag = match meant {
         Some(meant) => diag.fix(reading.take(meant)),
-        None => other_help(cx, reading, (index, &odd), (&known, &wrong), diag),
+        None => {
+            let diag = other_help(cx, reading, (index, &odd), (&known, &wrong), diag);
+            // What is mended there runs over as much as the others.
+            for at in odd.iter().filter(|_| !diag.fixes.is_empty()) {
+                reading.bare.to_mut()[*at].extent = known.extent.clone();
+            }
+            diag
+        }
     };
     cx.errors.push(diag);
     true
@@ -417,6 +424,7 @@ fn other_help(
         .into_iter()
         .map(|at| &reading.bare[at])
         .collect();
+    let odd_places = odd;
     // An axis of groups has no index of its own.
     let alone = |u: &Use| !reading.equal(&u.extent, b) || u.index == index;
     let group = reading.bare.iter().all(alone);
@@ -429,6 +437,9 @@ fn other_help(
         return diag.fix(fix);
     }
     if let Some(help) = group_of(decl, wrong) {
+        return diag.help(help);
+    }
+    if let Some(help) = interior(reading, index) {
         return diag.help(help);
     }
     let part = part(cx, decl, &uses, reading.wanted.get(&index));
@@ -446,16 +457,55 @@ fn other_help(
     if matches!(cx.facts.equality(a, b), Equality::Differ) || part.is_some() {
         return diag.fixes(part).help(DIFFERENT);
     }
+    let all: Vec<&Use> = odd().collect();
     let fix = exchanged_names(cx, reading, index, odd().collect())
+        .or_else(|| looked_up(cx, (a, &all)))
         .or_else(|| beginning(cx, reading, index, (known, wrong)))
         .or_else(|| members(reading, index, wrong))
         .or_else(|| group.map(|group| group.fix))
         .or_else(|| declared_instead(cx, reading, index, (a, b), odd().collect()))
-        .or_else(|| cx.equal_clause(a, b));
+        .or_else(|| cx.equal_clause(a, b))
+        .or_else(|| only_fitting(cx, reading, odd_places));
     match fix {
         Some(fix) => diag.fix(fix),
         None => diag.help(cx.two_sizes(a, b, "another axis")),
     }
+}
+
+/// What to do where an index that reads part of an axis by itself stands in positions before that part too.
+fn interior(reading: &Reading<'_, '_>, index: IndexId) -> Option<String> {
+    let decl = &reading.decls[index.at()];
+    let (own, _) = decl.extent.as_ref()?;
+    let names: Vec<Arc<str>> = reading.decls.iter().map(|d| d.name.clone()).collect();
+    let step = Dim::sym(decl.name.clone());
+    let before = |s: &Shifted| {
+        let offset = &poly(&s.at, &names)? - &step;
+        let n = offset.as_const().filter(|n| *n < 0 && !s.guarded)?;
+        let short = reading.facts.holds(own, CmpOp::Lt, &s.extent);
+        short.then_some(-n)
+    };
+    let first = reading.all.shifted.iter().filter_map(before).max()?;
+    let name = &decl.name;
+    Some(format!(
+        "if the result is the interior, count from there: `{name} + {first}` for `{name}` in every read"
+    ))
+}
+
+/// The access of the one use that disagrees, of the only other tensor that it fits.
+fn only_fitting(cx: &BodyCx<'_>, reading: &Reading<'_, '_>, odd: &[usize]) -> Option<Fix> {
+    let [only] = odd[..] else { return None };
+    let access = &reading.bare[only].access;
+    if access.subs.len() < 2 {
+        return None;
+    }
+    let mut found = cx.tensors().filter_map(|(name, ty)| {
+        let mut reads = reading.bare.iter();
+        let beside = reads.any(|u| u.access.place == name);
+        let other = ty.dtype == access.dtype && !beside;
+        other.then(|| reading.of_another(only, name, &ty.axes))?
+    });
+    let (first, none) = (found.next(), found.next());
+    first.filter(|_| none.is_none()).map(|meant| meant.fix)
 }
 
 /// The range of the declared result where conditions keep each use of an index in a part of it; the second of

@@ -63,7 +63,9 @@ pub(super) fn grouped<'u>(
             .as_const()
             .is_some();
     let inner = |u: &Use| u.access.subs.len() > 2 && u.axis + 1 < u.access.subs.len();
-    let fits = |u: &&Use| u.extent == *groups && (repeats || inner(u));
+    let sized = whole.as_symbol().is_some() && groups.as_symbol().is_some();
+    let divides = sized && cx.facts.holds(&whole.rem(groups), CmpOp::Eq, &Dim::from(0));
+    let fits = |u: &&Use| u.extent == *groups && (repeats || divides || inner(u));
     if decl.reduced || groups.as_const() == Some(1) || !odd.iter().all(fits) {
         return None;
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::extents::{Access, Decl, Shifted, Use, Uses};
 use super::fixes::exchanged;
 use super::prove::Facts;
-use super::ranges::poly;
+use super::ranges::{index_facts, poly};
 use super::tree::{Expr, ExprKind, IndexId};
 use crate::ein::Dim;
 use crate::syntax::ast::CmpOp;
@@ -444,7 +444,9 @@ impl Reading<'_, '_> {
                 let own = self.declared(*id);
                 *id != u.index && own.is_some_and(|own| self.equal(own, &u.extent))
             };
-            inside || s.guarded && !indices.is_empty() && indices.iter().all(over)
+            inside
+                || self.stays(s, &u.extent)
+                || s.guarded && !indices.is_empty() && indices.iter().all(over)
         };
         let anywhere =
             |s: &&Shifted| s.at.nodes().into_iter().any(reads) || s.access.padded || there(s);
@@ -468,6 +470,23 @@ impl Reading<'_, '_> {
             permutes: true,
             change: Change::Axes(vec![(wrong, other.extent.clone())]),
         })
+    }
+
+    /// Does a position with arithmetic leave its axis, and stay inside one of this extent?
+    fn stays(&self, s: &Shifted, extent: &Dim) -> bool {
+        let names: Vec<Arc<str>> = self.decls.iter().map(|d| d.name.clone()).collect();
+        let mut facts = self.facts.clone();
+        for (_, id) in s.at.indices() {
+            let declared = self.declared(id).cloned();
+            let elsewhere = |u: &&Use| u.index == id && !Arc::ptr_eq(&u.access, &s.access);
+            let used = || Some(self.bare.iter().find(elsewhere)?.extent.clone());
+            let Some(own) = declared.or_else(used) else {
+                return false;
+            };
+            index_facts(&mut facts, &names[id.at()], &own);
+        }
+        let at = poly(&s.at, &names);
+        at.is_some_and(|at| !facts.inside(&at, &s.extent) && facts.inside(&at, extent))
     }
 
     /// The access as it is written, but of another tensor, of these axes.

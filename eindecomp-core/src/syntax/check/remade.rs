@@ -7,7 +7,9 @@ use super::body::BodyCx;
 use super::tree::Type;
 use super::walk;
 use crate::ein::Dim;
-use crate::syntax::ast::{Expr, ExprKind, IndexDecl, LeftIndex, Pattern, Reduce, ReduceBody, Sub};
+use crate::syntax::ast::{
+    BinaryOp, Expr, ExprKind, IndexDecl, LeftIndex, Pattern, Reduce, ReduceBody, Sub,
+};
 use crate::syntax::diag::Fix;
 use crate::syntax::names::is_like;
 use crate::syntax::token::Span;
@@ -48,9 +50,17 @@ impl BodyCx<'_> {
         index: &str,
     ) -> Option<Fix> {
         let (statement, mut reduces) = self.statement_at(place, found, declared)?;
+        // A contraction is over what both of its factors have.
+        let contracts = |reduce: &Reduce| match &reduce.body {
+            ReduceBody::Product(body) => match &body.kind {
+                ExprKind::Binary(BinaryOp::Mul, a, b) => walk::accesses(a) && walk::accesses(b),
+                _ => false,
+            },
+            ReduceBody::Args(_) => true,
+        };
         reduces.retain(|(reduce, _)| {
             let mut names = reduce.indices.iter();
-            names.any(|decl| decl.name.as_str() == index)
+            names.any(|decl| decl.name.as_str() == index) && !contracts(reduce)
         });
         let mut all = statement.reduced(&reduces).into_iter();
         let (first, none) = (all.next(), all.next());
@@ -90,13 +100,18 @@ impl BodyCx<'_> {
             };
             Some((name.to_owned(), read.cloned().or_else(ranged)?))
         };
-        let extents: Option<Extents> = names.iter().map(extent).collect();
+        let mut extents: Extents = names.iter().filter_map(extent).collect();
+        for (index, axis) in left.iter().zip(&found.axes) {
+            if let LeftIndex::Index(decl) = index {
+                extents.insert(decl.name.to_string(), axis.clone());
+            }
+        }
         let statement = Statement {
             cx: self,
             pattern,
             left,
             value,
-            extents: extents?,
+            extents,
             declared: &declared.axes,
         };
         Some((statement, reduces))

@@ -144,15 +144,23 @@ impl BodyCx<'_> {
     /// dim where it is read.
     fn called_otherwise(&self, place: Span, found: &Type, declared: &Type) -> Option<String> {
         let (axes, declared) = (&found.tensor()?.axes, &declared.tensor()?.axes);
-        let (at, decl, _) = self.odd_index(place, axes, declared)?;
-        let (name, own) = (decl.name.as_str(), declared.get(at)?);
-        let other = axes[at]
-            .as_symbol()
+        let (pattern, _) = self.defined_at(place)?;
+        let left = pattern
+            .indices
+            .as_ref()
             .filter(|_| axes.len() == declared.len())?;
-        (is_like(own, name) && decl.extent.is_none()).then(|| {
-            format!(
-                "`{name}` runs over `{other}` where it is read: mend that, or declare `{found}`"
-            )
+        let axes = left.iter().zip(axes.iter().zip(declared));
+        axes.into_iter().find_map(|(index, (found_axis, own))| {
+            let ast::LeftIndex::Index(decl) = index else {
+                return None;
+            };
+            let (name, other) = (decl.name.as_str(), found_axis.as_symbol()?);
+            let odd = is_like(own, name) && decl.extent.is_none() && found_axis != own;
+            odd.then(|| {
+                format!(
+                    "`{name}` runs over `{other}` where it is read: mend that, or declare `{found}`"
+                )
+            })
         })
     }
 

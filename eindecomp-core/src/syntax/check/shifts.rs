@@ -60,6 +60,14 @@ impl Walk<'_, '_> {
                 false => *at - *low,
             }
         };
+        // A number more behind an offset of sizes.
+        let more = || {
+            let offset = self.free_part(at);
+            let number = offset.terms().find(|(monomial, _)| monomial.is_empty());
+            let number = number.filter(|_| offset.as_const().is_none());
+            number.map(|(_, n)| *at - &Dim::from(n))
+        };
+        let first = first.or_else(more);
         let beyond = away.then(|| [opposite(), end()]);
         let mut meant = self
             .repeated(range)

@@ -22,7 +22,7 @@ pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)], unbound: &[S
         let unused = left.iter().filter(|(_, used)| !used);
         let unused: Vec<&str> = unused.map(|(name, _)| *name).collect();
         return match (
-            whole_body(value, reduce, held, span, name.span),
+            whole_body(value, reduce, held, span, name),
             &unused[..],
         ) {
             (Some(fix), _) => diag.fix(fix),
@@ -214,34 +214,46 @@ fn whole_body(
     reduce: &Reduce,
     held: Option<Span>,
     span: Span,
-    usage: Span,
+    name: &Ident,
 ) -> Option<Fix> {
     let ReduceBody::Product(body) = &reduce.body else {
         return None;
     };
     let outer = held.unwrap_or(span);
     let inside = |e: &Expr, s: Span| e.span.contains(s);
-    // The innermost operator with the reduction at the end of its left side.
-    let mut node = value;
-    while let Some(next) = node
+    // The innermost operator with the reduction at the end of its left side, and those behind it.
+    let mut around = vec![value];
+    while let Some(next) = around[around.len() - 1]
         .children()
         .into_iter()
-        .find(|e| inside(e, outer) && inside(e, usage))
+        .find(|e| inside(e, outer) && inside(e, name.span))
     {
-        node = next;
+        around.push(next);
     }
-    let ExprKind::Binary(op, left, right) = &node.kind else {
-        return None;
-    };
-    if left.span.end != outer.end
-        || !matches!(
+    let operator = |e: &&'_ Expr| {
+        let ExprKind::Binary(op, left, right) = &e.kind else {
+            return None;
+        };
+        let continues = matches!(
             op,
             BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div
-        )
-    {
+        );
+        let used = mentions(right, &[name.as_str()]);
+        (continues && used).then(|| (left.span.end, format!("{} {right}", op.symbol())))
+    };
+    let mut node = around.pop()?;
+    let (start, mut rest) = operator(&node)?;
+    if start != outer.end {
         return None;
     }
-    let shown = format!("`{} ({body} {} {right})`", head(reduce), op.symbol());
+    while let Some(next) = around.pop() {
+        match operator(&next) {
+            Some((start, more)) if start == node.span.end => rest = format!("{rest} {more}"),
+            _ => break,
+        }
+        node = next;
+    }
+    let shown = format!("`{} ({body} {rest})`", head(reduce));
     let help = format!("did you mean {shown}?");
     let fix = Fix::before(body.span, "(", &help).and(Span::new(node.span.end, node.span.end), ")");
     Some(match held {

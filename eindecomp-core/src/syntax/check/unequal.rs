@@ -6,7 +6,7 @@ use super::body::BodyCx;
 use super::conflicts::Place;
 use super::extents::Use;
 use super::meant::Reading;
-use super::tree::{IndexId, Type, listed};
+use super::tree::{IndexId, TensorType, Type, listed};
 use super::walk;
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
@@ -187,6 +187,9 @@ pub(super) fn beginning(
     let dims = a.as_symbol().is_some() && b.as_symbol().is_some();
     let shared = table.subs.len() > 1 && table.subs.len() < reading.left().count();
     let place = table.subs.iter().position(|sub| *sub == *decl.name)?;
+    let root = table.place.split('.').next()?;
+    let mut params = cx.ast.params.iter();
+    params.find(|param| param.name.as_str() == root)?;
     if !dims || !shared || is_batch(reading, index) || decl.reduced {
         return None;
     }
@@ -204,4 +207,20 @@ fn is_batch(reading: &Reading<'_, '_>, index: IndexId) -> bool {
         .left()
         .next()
         .is_some_and(|first| first.name == *name)
+}
+
+/// `a[t[b]]` for `a[b]`: the element of an axis that an integer for each value of the index names, where nothing else reads
+/// these integers.
+pub(super) fn looked_up(cx: &BodyCx<'_>, (a, odd): (&Dim, &[&Use])) -> Option<Fix> {
+    let [only] = odd else { return None };
+    let integers = |ty: &TensorType| ty.dtype.is_int() && ty.axes.len() == 1;
+    let mut unread = (cx.unread()).filter(|(_, ty)| integers(ty) && cx.facts.equal(&ty.axes[0], a));
+    let ((name, _), None) = (unread.next()?, unread.next()) else {
+        return None;
+    };
+    let mut subs = only.access.subs.clone();
+    let text = format!("{name}[{}]", subs[only.axis]);
+    subs[only.axis].clone_from(&text);
+    let help = format!("did you mean `{}[{}]`?", only.access.place, subs.join(", "));
+    Some(Fix::replace(only.span, text, &help))
 }

@@ -152,10 +152,16 @@ impl BodyCx<'_> {
 
     /// The tensors in scope that nothing in the block reads, with their types.
     pub(super) fn unread(&self) -> impl Iterator<Item = (&str, &TensorType)> {
+        let unread = |(name, _): &(&str, &TensorType)| !walk::reads(self.ast, name);
+        self.tensors().filter(unread)
+    }
+
+    /// The tensors in scope, with their types.
+    pub(super) fn tensors(&self) -> impl Iterator<Item = (&str, &TensorType)> {
         let visible = self.scopes.iter().flat_map(|scope| scope.iter());
         visible.filter_map(|(name, var)| {
             let ty = self.vars[var.at()].ty.as_ref()?.tensor()?;
-            (!walk::reads(self.ast, name)).then_some((&**name, ty))
+            Some((&**name, ty))
         })
     }
 
