@@ -16,7 +16,7 @@
 //! * `expr`, `ops`, `functions`, `access`, `ranks`, `reduce`, `records`: expressions; `heads`: those of reductions; `traps`: what a reduction hardly means; `unused`: indices that it does not use; `prefixes`: ranges of part of an axis; `kept`: axes kept where they are reduced; `dtype`: their element types;
 //!   `wraps`: integers wanted wider than they wrap; `quotients`: fractions that they lose; `unsigned`: what they have no sign for;
 //! * `aggs`: aggregations over records;
-//! * `extents`: what indices run over; `conflicts`: uses that disagree; `meant`: which index is meant there; `renamed`: two that are called as each other's axes;
+//! * `extents`: what indices run over; `conflicts`: uses that disagree; `otherwise`: how they agree; `meant`: which index is meant there; `renamed`: two that are called as each other's axes;
 //!   `unequal`: two sizes that would have to be equal; `groups`: heads in groups; `merged`: their members against them; `transposed`: merged axes in another's place; `swapped`: results in another's place;
 //!   `left`: indices missing on the left; `parts`: axes of several lengths; `lower`: indices in upper case;
 //!   `ranges`: accesses in bounds; `prove`: the facts for both;
@@ -62,6 +62,7 @@ mod misplaced;
 mod ops;
 mod orders;
 mod others;
+mod otherwise;
 mod outside;
 mod padding;
 mod parts;
