@@ -250,6 +250,13 @@ impl BodyCx<'_> {
                 self.errors.push(too_long(path.span));
                 return None;
             };
+            // What another call's error moves from here is told there.
+            let moved = self.errors.iter().filter(|e| e.code == Code::CallExtent);
+            let mut moved = moved.flat_map(|e| &e.fixes).flat_map(|fix| &fix.edits);
+            if moved.any(|(place, _)| *place == arg.span) {
+                wrong |= !self.facts.equal(&expected, actual);
+                continue;
+            }
             let known = axis.as_symbol().is_some() || axis.to_string() == expected.to_string();
             let shown = match known {
                 true => format!("`{expected}`"),

@@ -259,11 +259,28 @@ fn disagreeing(
         Some(meant) => diag.fix(reading.take(meant)),
         None => {
             let diag = other_help(cx, reading, (index, &odd), (&known, &wrong), diag);
-            // What is mended there runs over as much as the others.
-            for at in odd.iter().filter(|_| !diag.fixes.is_empty()) {
+            // What is mended there runs over as much as the others; the rest is told by itself.
+            let edits: Vec<Span> = diag
+                .fixes
+                .iter()
+                .flat_map(|fix| &fix.edits)
+                .map(|e| e.0)
+                .collect();
+            let touched = |at: &usize| {
+                let access = &reading.bare[*at].access;
+                edits.iter().any(|edit| access.span.contains(*edit))
+            };
+            let (mended, rest): (Vec<usize>, Vec<usize>) = odd.iter().partition(|at| touched(at));
+            let mended = if mended.is_empty() { &odd } else { &mended };
+            for at in mended.iter().filter(|_| !diag.fixes.is_empty()) {
                 reading.bare.to_mut()[*at].extent = known.extent.clone();
             }
-            diag
+            let more = mended.len() < odd.len() && !rest.is_empty() && !diag.fixes.is_empty();
+            cx.errors.push(diag);
+            if more {
+                disagreeing(cx, reading, index, place);
+            }
+            return true;
         }
     };
     cx.errors.push(diag);

@@ -203,7 +203,12 @@ impl<'e> Guards<'e> {
                 continue;
             };
             if let (Some(a), Some(b)) = (self.poly(a), self.poly(b)) {
-                let cmp = if condition.holds { *cmp } else { cmp.negated() };
+                let said = if condition.holds { *cmp } else { cmp.negated() };
+                let cmp = match said {
+                    CmpOp::Ne if facts.holds(&a, CmpOp::Le, &b) => CmpOp::Lt,
+                    CmpOp::Ne if facts.holds(&a, CmpOp::Ge, &b) => CmpOp::Gt,
+                    cmp => cmp,
+                };
                 facts.assume(&a, cmp, &b);
             }
         }

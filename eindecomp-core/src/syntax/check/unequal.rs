@@ -185,12 +185,15 @@ pub(super) fn beginning(
     let (decl, table) = (&reading.decls[index.at()], wrong.access.as_ref()?);
     let (a, b) = (&known.extent, &wrong.extent);
     let dims = a.as_symbol().is_some() && b.as_symbol().is_some();
-    let shared = table.subs.len() > 1 && table.subs.len() < reading.left().count();
+    let is_dim = |name: &str| cx.ast.generics.iter().any(|g| g.name().as_str() == name);
+    let fixed =
+        b.as_symbol().is_some_and(|b| !is_dim(b)) && a.as_symbol().is_some_and(|a| is_dim(a));
+    let shared = table.subs.len() > 1 && (fixed || table.subs.len() < reading.left().count());
     let place = table.subs.iter().position(|sub| *sub == *decl.name)?;
     let root = table.place.split('.').next()?;
     let mut params = cx.ast.params.iter();
     params.find(|param| param.name.as_str() == root)?;
-    if !dims || !shared || is_batch(reading, index) || decl.reduced {
+    if !dims || !shared || !fixed && is_batch(reading, index) || decl.reduced {
         return None;
     }
     let mut subs = table.subs.clone();
