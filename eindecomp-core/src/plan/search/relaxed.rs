@@ -102,8 +102,13 @@ impl Relaxed<'_> {
         // the prices of the best bound, and the mean of what is used beyond the limits
         let (mut centre, mut reached) = (passes.prices.clone(), f64::NEG_INFINITY);
         let mut excess = vec![0.0; limits.len()];
-        let patience = if exact { EXACT_PATIENCE } else { PATIENCE };
+        // more than any feasible assignment costs, in spite of rounding
+        let most = (self.problem.most() * 1.001) as u128 + 1;
         for step in 0.. {
+            let patience = match exact && self.best.is_feasible() {
+                true => EXACT_PATIENCE,
+                false => PATIENCE,
+            };
             if self.aim.is_met(&self.best) || since > patience || !self.go_on() {
                 return;
             }
@@ -142,8 +147,16 @@ impl Relaxed<'_> {
                 passes.set_prices(prices);
             }
             // whole eliminations are worth their time while they close the gap by more than a trifle
-            let trifle = match exact && self.best.is_feasible() {
-                true => self.best.cost.saturating_sub(self.best.bound) / TRIFLE,
+            let above = match self.best.is_feasible() {
+                true => self.best.cost,
+                false if self.best.bound > most => {
+                    self.best.bound = u128::MAX;
+                    return;
+                }
+                false => most,
+            };
+            let trifle = match exact {
+                true => above.saturating_sub(self.best.bound) / TRIFLE,
                 false => 0,
             };
             let better = self.best.cost < before.0 || self.best.bound > before.1 + trifle;

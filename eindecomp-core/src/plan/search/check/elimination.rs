@@ -4,7 +4,7 @@
 //! it is a function over the others; its own least is paid, so that functions of equal layers are equal. What was computed of equal
 //! functions is known.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use super::super::INFEASIBLE;
@@ -12,6 +12,7 @@ use super::super::limits::Usage;
 use super::super::problem::{Edge, Problem, VarId};
 use super::super::proof::{Elimination, Fold};
 use super::Wrong;
+use crate::quick::Table;
 
 /// Infeasible; no sum of costs comes to it.
 const NEVER: u128 = u128::MAX;
@@ -34,10 +35,11 @@ pub(super) fn least(problem: &Problem, by: &Elimination, work: u64) -> Result<Op
         of: vec![Vec::new(); problem.variables()],
         maps: Vec::new(),
         classes: Vec::new(),
-        numbers: HashMap::new(),
+        numbers: Table::default(),
         tables: Vec::new(),
-        known_tables: HashMap::new(),
-        known: HashMap::new(),
+        known_tables: Table::default(),
+        read: Table::default(),
+        known: Table::default(),
         paid: 0,
         feasible: true,
         left: work,
@@ -49,14 +51,17 @@ pub(super) fn least(problem: &Problem, by: &Elimination, work: u64) -> Result<Op
     for v in problem.ids() {
         let costs = problem.costs(v);
         let map = all.map((0..costs.len() as u32).collect());
-        let table = all.table(costs.iter().map(scaled).collect());
+        let read = |all: &mut Functions| all.table(costs.iter().map(scaled).collect());
+        let table = all.once(costs, read);
         all.add(Function {
             over: vec![(v, map)],
             table,
         });
     }
     for e in problem.edges() {
-        all.add_edge(&e, &scaled);
+        let read = |all: &mut Functions| all.table(e.table.iter().map(scaled).collect());
+        let table = all.once(e.table, read);
+        all.add_edge(&e, table);
     }
     for (positions, usage) in problem.usages().iter().filter(|_| !free) {
         let price = sums[positions.end as usize] - sums[positions.start as usize];
@@ -71,7 +76,11 @@ pub(super) fn least(problem: &Problem, by: &Elimination, work: u64) -> Result<Op
                     table,
                 });
             }
-            Usage::Pair(e) => all.add_edge(&problem.edge(e), &asked),
+            Usage::Pair(e) => {
+                let e = problem.edge(e);
+                let table = all.table(e.table.iter().map(asked).collect());
+                all.add_edge(&e, table);
+            }
         }
     }
     for fold in &by.order {
@@ -123,11 +132,13 @@ struct Functions {
     maps: Vec<Rc<[u32]>>,
     /// Per map: how many.
     classes: Vec<usize>,
-    numbers: HashMap<Rc<[u32]>, usize>,
+    numbers: Table<Rc<[u32]>, usize>,
     tables: Vec<Rc<[u128]>>,
-    known_tables: HashMap<Rc<[u128]>, usize>,
+    known_tables: Table<Rc<[u128]>, usize>,
+    /// What was read of the problem, by where it is: costs, and maps.
+    read: Table<(usize, usize), usize>,
     /// By parts of a sum: table, maps of its variables, and the least that is paid.
-    known: HashMap<Vec<Part>, (usize, Vec<usize>, u128)>,
+    known: Table<Vec<Part>, (usize, Vec<usize>, u128)>,
     paid: u128,
     feasible: bool,
     /// Additions.
@@ -162,7 +173,7 @@ impl Functions {
         if maps.windows(2).all(|m| m[0] == m[1]) {
             return maps[0];
         }
-        let mut numbers = HashMap::new();
+        let mut numbers = Table::default();
         let class = |x: usize| {
             let key: Vec<u32> = maps.iter().map(|&m| self.maps[m][x]).collect();
             let next = numbers.len() as u32;
@@ -179,11 +190,22 @@ impl Functions {
         self.all.push(Some(f));
     }
 
-    fn add_edge(&mut self, e: &Edge, number: &dyn Fn(&u64) -> u128) {
+    fn add_edge(&mut self, e: &Edge, table: usize) {
         let over = [(e.from, e.rows), (e.to, e.columns)];
-        let over = over.map(|(v, map)| (v, self.map(map.to_vec()))).to_vec();
-        let table = self.table(e.table.iter().map(number).collect());
+        let map = |(v, map): (VarId, &[u32])| (v, self.once(map, |all| all.map(map.to_vec())));
+        let over = over.map(map).to_vec();
         self.add(Function { over, table });
+    }
+
+    /// What is made of a slice of the problem, once.
+    fn once<T>(&mut self, of: &[T], make: impl FnOnce(&mut Functions) -> usize) -> usize {
+        let key = (of.as_ptr() as usize, size_of_val(of));
+        if let Some(&known) = self.read.get(&key) {
+            return known;
+        }
+        let made = make(self);
+        self.read.insert(key, made);
+        made
     }
 
     fn eliminate(&mut self, v: VarId) -> Option<()> {
@@ -206,7 +228,7 @@ impl Functions {
     /// Cuts variables in one copy per function over it and others, which are eliminated.
     fn cut(&mut self, cut: &[VarId]) -> Option<()> {
         let mut whole = BTreeSet::new();
-        let mut shares = HashMap::new();
+        let mut shares = Table::default();
         for &v in cut {
             let of = self.of[v.at()].iter().copied();
             let several = |f: &usize| self.all[*f].as_ref().is_some_and(|f| f.over.len() > 1);
@@ -326,19 +348,32 @@ impl Functions {
         let mut fine_maps = maps.clone();
         fine_maps.push(fine);
         let rows: Vec<Rows> = shared.iter().map(|p| self.rows(p, &fine_maps)).collect();
-        let (mut out, mut sums) = (Vec::with_capacity(cells as usize), alone.clone());
+        let mut out = Vec::with_capacity(cells as usize);
+        // along the last axis only some of the functions change
+        let last = others.checked_sub(1);
+        let changes = |row: &&Rows| last.is_some_and(|last| row.steps[last] > 0);
+        let (moving, fixed): (Vec<&Rows>, Vec<&Rows>) = rows.iter().partition(changes);
+        let (one, more) = match moving.split_first() {
+            Some((one, more)) => (Some(one), more),
+            None => (None, &[][..]),
+        };
         let mut point = vec![0; others];
+        let (mut sums, mut here) = (alone.clone(), alone.clone());
         loop {
             sums.copy_from_slice(&alone);
-            for row in &rows {
-                let more = row.at(&point, alone.len());
-                sums.iter_mut()
-                    .zip(more)
-                    .for_each(|(s, &m)| *s = s.saturating_add(m));
+            fixed.iter().for_each(|row| row.add(&point, &mut sums));
+            for x in 0..last.map_or(1, |last| extents[last]) {
+                last.into_iter().for_each(|last| point[last] = x);
+                here.copy_from_slice(&sums);
+                more.iter().for_each(|row| row.add(&point, &mut here));
+                out.push(match one {
+                    Some(one) => one.least(&point, &here),
+                    None => here.iter().copied().min().unwrap_or(NEVER),
+                });
             }
-            out.push(sums.iter().copied().min().unwrap_or(NEVER));
-            // the next point, the last axis fastest
-            let Some(axis) = (0..others).rev().find(|&a| point[a] + 1 < extents[a]) else {
+            // the next point but for the last axis, the one before it fastest
+            let mut before = (0..last.unwrap_or(0)).rev();
+            let Some(axis) = before.find(|&a| point[a] + 1 < extents[a]) else {
                 break;
             };
             point[axis] += 1;
@@ -400,8 +435,20 @@ struct Rows {
 }
 
 impl Rows {
-    fn at(&self, point: &[usize], width: usize) -> &[u128] {
+    fn at(&self, point: &[usize]) -> &[u128] {
         let start: usize = point.iter().zip(&self.steps).map(|(p, s)| p * s).sum();
-        &self.costs[start..][..width]
+        &self.costs[start..]
+    }
+
+    fn add(&self, point: &[usize], sums: &mut [u128]) {
+        let sums = sums.iter_mut().zip(self.at(point));
+        sums.for_each(|(sum, &more)| *sum = sum.saturating_add(more));
+    }
+
+    /// The least of the sums with these.
+    fn least(&self, point: &[usize], sums: &[u128]) -> u128 {
+        let all = sums.iter().zip(self.at(point));
+        let all = all.map(|(&sum, &more)| sum.saturating_add(more));
+        all.min().unwrap_or(NEVER)
     }
 }
