@@ -17,9 +17,9 @@ pub enum Atom {
     /// A symbol: a `dim` parameter or a Rust const.
     Sym(Arc<str>),
     /// Floor quotient.
-    Div(Box<Dim>, Box<Dim>),
+    Div(Arc<Dim>, Arc<Dim>),
     /// Remainder with the divisor's sign.
-    Rem(Box<Dim>, Box<Dim>),
+    Rem(Arc<Dim>, Arc<Dim>),
 }
 
 /// An integer polynomial over symbols. No coefficient is `i64::MIN`: each has a magnitude.
@@ -27,8 +27,11 @@ pub enum Atom {
 pub struct Dim {
     constant: i64,
     /// The other monomials, sorted, each as its sorted atoms, with their coefficients, which are not 0.
-    symbolic: Vec<(Vec<Atom>, i64)>,
+    symbolic: Vec<(Monomial, i64)>,
 }
+
+/// Sorted atoms, shared: proofs copy them all the time.
+type Monomial = Arc<[Atom]>;
 
 /// A polynomial with more symbols than this is no extent that anybody means.
 const MAX_SIZE: usize = 200;
@@ -74,7 +77,7 @@ impl Dim {
     fn atom(atom: Atom) -> Dim {
         Dim {
             constant: 0,
-            symbolic: vec![(vec![atom], 1)],
+            symbolic: vec![(Arc::new([atom]), 1)],
         }
     }
 
@@ -84,9 +87,7 @@ impl Dim {
             self.constant = coefficient(self.constant.saturating_add(c));
             return;
         }
-        let at = self
-            .symbolic
-            .binary_search_by(|(m, _)| m.as_slice().cmp(atoms));
+        let at = self.symbolic.binary_search_by(|(m, _)| (**m).cmp(atoms));
         match at {
             Ok(at) => {
                 let known = &mut self.symbolic[at].1;
@@ -95,7 +96,7 @@ impl Dim {
                     self.symbolic.remove(at);
                 }
             }
-            Err(at) if c != 0 => self.symbolic.insert(at, (atoms.to_vec(), coefficient(c))),
+            Err(at) if c != 0 => self.symbolic.insert(at, (atoms.into(), coefficient(c))),
             Err(_) => {}
         }
     }
@@ -110,6 +111,37 @@ impl Dim {
                 .map(|(m, c)| (m.clone(), of(*c)))
                 .collect(),
         }
+    }
+
+    /// `self + by * other`, in one walk over both.
+    fn plus(&self, by: i64, other: &Dim) -> Dim {
+        let scaled = |c: i64| coefficient(c.saturating_mul(by));
+        let mut symbolic = Vec::with_capacity(self.symbolic.len() + other.symbolic.len());
+        let (mut ours, mut theirs) = (self.symbolic.iter(), other.symbolic.iter());
+        let (mut a, mut b) = (ours.next(), theirs.next());
+        while let (Some((m, c)), Some((n, d))) = (a, b) {
+            match m.cmp(n) {
+                Ordering::Less => {
+                    symbolic.push((m.clone(), *c));
+                    a = ours.next();
+                    continue;
+                }
+                Ordering::Greater => symbolic.push((n.clone(), scaled(*d))),
+                Ordering::Equal => {
+                    let sum = coefficient(c.saturating_add(scaled(*d)));
+                    if sum != 0 {
+                        symbolic.push((m.clone(), sum));
+                    }
+                    a = ours.next();
+                }
+            }
+            b = theirs.next();
+        }
+        symbolic.extend(a.into_iter().chain(ours).cloned());
+        let rest = b.into_iter().chain(theirs);
+        symbolic.extend(rest.map(|(n, d)| (n.clone(), scaled(*d))));
+        let constant = coefficient(self.constant.saturating_add(scaled(other.constant)));
+        Dim { constant, symbolic }
     }
 
     fn coefficients(&self) -> impl Iterator<Item = i64> {
@@ -145,7 +177,7 @@ impl Dim {
     /// Monomials (sorted atoms) with their coefficients, in canonical order.
     pub fn terms(&self) -> impl Iterator<Item = (&[Atom], i64)> {
         let constant = (self.constant != 0).then_some((&[][..], self.constant));
-        let symbolic = self.symbolic.iter().map(|(m, c)| (m.as_slice(), *c));
+        let symbolic = self.symbolic.iter().map(|(m, c)| (&**m, *c));
         constant.into_iter().chain(symbolic)
     }
 
@@ -167,7 +199,7 @@ impl Dim {
 
     /// The factors of monomials.
     fn atoms(&self) -> impl Iterator<Item = &Atom> {
-        self.symbolic.iter().flat_map(|(m, _)| m)
+        self.symbolic.iter().flat_map(|(m, _)| &**m)
     }
 
     /// Adds every symbol that occurs in it.
@@ -208,7 +240,7 @@ impl Dim {
         {
             return a.floor_div(&by);
         }
-        Dim::atom(Atom::Div(Box::new(self.clone()), Box::new(by.clone())))
+        Dim::atom(Atom::Div(Arc::new(self.clone()), Arc::new(by.clone())))
     }
 
     /// Remainder of [`Dim::floor_div`].
@@ -223,7 +255,7 @@ impl Dim {
         } else if self.divide_by_monomial(by).is_some() {
             return Dim::default();
         }
-        Dim::atom(Atom::Rem(Box::new(self.clone()), Box::new(by.clone())))
+        Dim::atom(Atom::Rem(Arc::new(self.clone()), Arc::new(by.clone())))
     }
 
     /// `self / by` where `by` is one monomial that divides each of ours.
@@ -313,7 +345,7 @@ impl Dim {
         let mut sum = self.constant;
         for (m, c) in &self.symbolic {
             let mut product = *c;
-            for atom in m {
+            for atom in &**m {
                 let v = match atom {
                     Atom::Sym(s) => env(s).ok_or_else(|| DimError::Unbound(s.clone()))?,
                     Atom::Div(a, b) | Atom::Rem(a, b) => {
@@ -384,9 +416,7 @@ impl From<i64> for Dim {
 impl Add for &Dim {
     type Output = Dim;
     fn add(self, other: &Dim) -> Dim {
-        let mut sum = self.clone();
-        other.terms().for_each(|(m, c)| sum.add_term(m, c));
-        sum
+        self.plus(1, other)
     }
 }
 
@@ -400,13 +430,20 @@ impl Neg for &Dim {
 impl Sub for &Dim {
     type Output = Dim;
     fn sub(self, other: &Dim) -> Dim {
-        self + &-other
+        self.plus(-1, other)
     }
 }
 
 impl Mul for &Dim {
     type Output = Dim;
     fn mul(self, other: &Dim) -> Dim {
+        for (number, dim) in [(self, other), (other, self)] {
+            match number.as_const() {
+                Some(0) => return Dim::default(),
+                Some(by) => return dim.map_coefficients(|c| coefficient(c.saturating_mul(by))),
+                None => {}
+            }
+        }
         let mut product = Dim::default();
         for (a, x) in self.terms() {
             for (b, y) in other.terms() {

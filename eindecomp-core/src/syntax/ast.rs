@@ -416,7 +416,7 @@ pub enum ClauseKind {
 }
 
 /// A comparison; clauses have no `!=`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum CmpOp {
     /// `==`
     Eq,

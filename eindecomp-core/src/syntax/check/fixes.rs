@@ -26,6 +26,7 @@ impl BodyCx<'_> {
     /// Clauses more in the block's `where`, if all of their dims can be named there, and dims of 2
     /// and more may fulfil them: what forces a dim to be 0 or 1 is not meant.
     pub(super) fn add_clauses(&self, clauses: &[(Dim, CmpOp, Dim)]) -> Option<Fix> {
+        let _helping = self.facts.helping();
         let mut facts = self.facts.clone();
         for (left, _, right) in clauses {
             for symbol in (left - right).symbols() {

@@ -29,6 +29,7 @@ pub(super) fn other_help(
     (known, wrong): (&Place, &Place),
     diag: Diag,
 ) -> Diag {
+    let _helping = cx.facts.helping();
     let decl = &reading.decls[index.at()];
     let (name, a, b) = (&decl.name, &known.extent, &wrong.extent);
     if let Some(at) = stored(reading.all, known, wrong) {

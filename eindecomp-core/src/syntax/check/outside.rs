@@ -28,6 +28,7 @@ impl Walk<'_, '_> {
         extent: &Dim,
         (plain, facts): (&Facts, &Facts),
     ) {
+        let _helping = self.cx.facts.helping();
         let one = Dim::from(1);
         let Some(access) = self.accesses.get(&span).cloned() else {
             return;

@@ -4,21 +4,37 @@
 //! cancelling its negative terms one after the other with a fact (each `f ≥ 0`), a multiple of it,
 //! or a bound of a quotient or remainder; integers round: `k·d ≥ 1 - k` suffices.
 
+mod asked;
 mod multiples;
 mod rows;
 mod search;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
 use crate::syntax::ast::CmpOp;
+use asked::{Asked, Given, Helping};
 use multiples::Multiples;
+
+/// Quotients and remainders in each other: what is deeper stays as it is.
+const DEEPEST: usize = 8;
 
 /// Facts about dims and indices.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
+    known: Rc<Known>,
+    /// What was asked of them, and of those that they come from.
+    asked: Rc<Asked>,
+    /// Theirs in `asked`.
+    number: usize,
+}
+
+/// What is known.
+#[derive(Clone, Debug, Default)]
+struct Known {
     /// Symbols with a known value, never mutually recursive.
     defs: BTreeMap<Arc<str>, Dim>,
     /// What divides what.
@@ -55,6 +71,29 @@ pub(super) fn as_nonneg(left: &Dim, cmp: CmpOp, right: &Dim) -> Vec<Dim> {
 impl Facts {
     /// Takes `left cmp right` as given.
     pub(super) fn assume(&mut self, left: &Dim, cmp: CmpOp, right: &Dim) {
+        let given = Given::Compares(left.clone(), cmp, right.clone());
+        self.take(given, |facts| facts.compare(left, cmp, right));
+    }
+
+    /// Takes something as given, unless that was done before.
+    fn take(&mut self, given: Given, take: impl FnOnce(&mut Facts)) {
+        let key = (self.number, given);
+        if let Some((number, known)) = self.asked.given(&key) {
+            (self.number, self.known) = (number, known);
+            return;
+        }
+        take(self);
+        let made = (self.number, self.known.clone());
+        self.asked.note_given(key, made);
+    }
+
+    /// What is known, to be changed.
+    fn change(&mut self) -> &mut Known {
+        self.number = self.asked.number();
+        Rc::make_mut(&mut self.known)
+    }
+
+    fn compare(&mut self, left: &Dim, cmp: CmpOp, right: &Dim) {
         let (left, right) = (self.normal(left), self.normal(right));
         if cmp == CmpOp::Eq {
             for (a, b) in [(&left, &right), (&right, &left)] {
@@ -83,7 +122,7 @@ impl Facts {
             if as_remainder(&above).is_some_and(|(_, d)| d == &least + &Dim::from(1)) {
                 self.leaves(&above, &least);
             }
-            self.nonneg.push(fact);
+            self.change().nonneg.push(fact);
         }
     }
 
@@ -99,55 +138,66 @@ impl Facts {
 
     /// Do the facts exclude each other, as [`Facts::exclude`] says?
     pub(super) fn is_excluded(&self) -> bool {
-        self.excluded
+        self.known.excluded
     }
 
     /// Takes what cannot be as given.
     pub(super) fn exclude(&mut self) {
-        self.excluded = true;
+        self.take(Given::Never, |facts| facts.change().excluded = true);
     }
 
     /// Takes `d ≥ 0` as given.
     pub(super) fn assume_nonneg(&mut self, d: &Dim) {
-        let d = tightened(&self.normal(d));
-        if d.as_const().is_none() && !self.nonneg.contains(&d) {
-            self.nonneg.push(d);
-        }
+        self.take(Given::AtLeastZero(d.clone()), |facts| {
+            let d = tightened(&facts.normal(d));
+            if d.as_const().is_none() && !facts.known.nonneg.contains(&d) {
+                facts.change().nonneg.push(d);
+            }
+        });
     }
 
     /// Takes `by` to divide `whole`; what is known is put in these terms.
     fn divide(&mut self, whole: Dim, by: Dim) {
-        self.multiples = Arc::new(self.multiples.with(whole, by));
-        let nonneg = self.nonneg.iter().map(|d| self.normal(d)).collect();
-        self.nonneg = nonneg;
+        let multiples = self.known.multiples.with(whole, by);
+        self.change().multiples = Arc::new(multiples);
+        let nonneg = self.known.nonneg.iter().map(|d| self.normal(d)).collect();
+        self.change().nonneg = nonneg;
     }
 
     fn define(&mut self, symbol: Arc<str>, value: Dim) {
         let of = |s: &str| (*s == *symbol).then(|| value.clone());
         // What would be out of all proportion stays as it is, and proves less.
         let put = |d: &Dim| d.try_substitute(&of).unwrap_or_else(|| d.clone());
-        for known in self.defs.values_mut().chain(&mut self.nonneg) {
+        let known = self.change();
+        for known in known.defs.values_mut().chain(&mut known.nonneg) {
             *known = put(known);
         }
-        if !self.multiples.is_empty() {
-            self.multiples = Arc::new(self.multiples.mapped(&put));
+        if !known.multiples.is_empty() {
+            known.multiples = Arc::new(known.multiples.mapped(&put));
         }
-        self.defs.insert(symbol, value);
+        known.defs.insert(symbol, value);
     }
 
     /// The canonical form under what is known.
     pub(super) fn normal(&self, d: &Dim) -> Dim {
-        let plain = |atom: &Atom| matches!(atom, Atom::Sym(s) if !self.defs.contains_key(s));
+        let plain = |atom: &Atom| matches!(atom, Atom::Sym(s) if !self.known.defs.contains_key(s));
         if d.terms().all(|(monomial, _)| monomial.iter().all(plain)) {
             return d.clone();
         }
-        let put = d.try_substitute(&|s| self.defs.get(s).cloned());
+        if d.depth() > DEEPEST {
+            return d.clone();
+        }
+        self.asked.normal(self.number, d, || self.simplified(d))
+    }
+
+    fn simplified(&self, d: &Dim) -> Dim {
+        let put = d.try_substitute(&|s| self.known.defs.get(s).cloned());
         let mut d = put.unwrap_or_else(|| d.clone());
         for _ in 0..4 {
             let Some(simpler) = d.try_map_atoms(&|atom| Some(self.atom(atom))) else {
                 break;
             };
-            let next = self.multiples.cancel(&simpler);
+            let next = self.known.multiples.cancel(&simpler);
             if next == d {
                 break;
             }
@@ -166,10 +216,10 @@ impl Facts {
 
     /// Quotient and remainder of `a` by `b`.
     fn divided(&self, a: &Dim, b: &Dim) -> (Dim, Dim) {
-        if self.multiples.divides(b, a) {
+        if self.known.multiples.divides(b, a) {
             return (a.floor_div(b), Dim::from(0));
         }
-        for whole in std::iter::once(a.clone()).chain(self.multiples.in_parts(a)) {
+        for whole in std::iter::once(a.clone()).chain(self.known.multiples.in_parts(a)) {
             let (quotient, rest) = split(&whole, b);
             if rest != whole && self.is_below(&rest, b) {
                 return (quotient, rest);
@@ -186,17 +236,22 @@ impl Facts {
 
     /// The value of a symbol, where it is known.
     pub(super) fn value(&self, symbol: &str) -> Option<&Dim> {
-        self.defs.get(symbol)
+        self.known.defs.get(symbol)
     }
 
     /// What something is known to be a multiple of, or to leave something of.
     pub(super) fn divisors(&self) -> Vec<Dim> {
-        let remainders = self.nonneg.iter().flat_map(Dim::terms).flat_map(|(m, _)| m);
+        let remainders = self
+            .known
+            .nonneg
+            .iter()
+            .flat_map(Dim::terms)
+            .flat_map(|(m, _)| m);
         let of = |atom: &Atom| match atom {
             Atom::Rem(_, by) => Some((**by).clone()),
             _ => None,
         };
-        let mut all: Vec<Dim> = self.multiples.divisors().cloned().collect();
+        let mut all: Vec<Dim> = self.known.multiples.divisors().cloned().collect();
         all.extend(remainders.filter_map(of));
         all.sort();
         all.dedup();
@@ -205,7 +260,7 @@ impl Facts {
 
     /// What is at least 0.
     pub(super) fn known(&self) -> &[Dim] {
-        &self.nonneg
+        &self.known.nonneg
     }
 
     /// What a symbol is at least, or at most.
@@ -218,7 +273,7 @@ impl Facts {
             let end = rest.floor_div(&Dim::from(coefficient.abs()));
             alone.then(|| if low { -&end } else { end })
         };
-        self.nonneg.iter().filter_map(bound).collect()
+        self.known.nonneg.iter().filter_map(bound).collect()
     }
 
     /// Compares two extents.
@@ -260,12 +315,26 @@ impl Facts {
     /// Does `d ≥ 0` follow?
     pub(super) fn nonneg(&self, d: &Dim) -> bool {
         // A sum of sizes needs no search.
-        if self.excluded || is_sum(d) {
+        if self.known.excluded || is_sum(d) {
             return true;
         }
         let goal = self.normal(d);
-        let by_rows = || self.by_rows(&goal);
-        search::proves(self, &goal) || by_rows().is_some_and(|(f, g)| search::proves(&f, &g))
+        self.asked.answer(self.number, goal, |goal, most| {
+            let (proved, done) = search::proves(self, goal, most);
+            match self.by_rows(goal).filter(|_| !proved) {
+                Some((facts, goal)) => {
+                    let (proved, more) = search::proves(&facts, &goal, most);
+                    (proved, done + more)
+                }
+                None => (proved, done),
+            }
+        })
+    }
+
+    /// While what this gives lives, what is asked is for helps alone: all of them together are searched for
+    /// no longer than some.
+    pub(super) fn helping(&self) -> Helping {
+        Helping::with(&self.asked)
     }
 }
 
@@ -427,6 +496,53 @@ mod tests {
         assert!(facts.inside(&at, &(&far(&a) * &far(&b))));
         assert!(!facts.inside(&at, &(&(&far(&a) * &far(&b)) - &int(1))));
         assert!(!facts.inside(&(&at - &int(1)), &(&far(&a) * &far(&b))));
+    }
+
+    /// Sixteen dims, and clauses of which each says little of the goal.
+    fn tangled() -> (Facts, impl Fn(i64) -> Dim) {
+        let mut facts = Facts::default();
+        let dims: Vec<Dim> = (0..16).map(|n| sym(&format!("D{n}"))).collect();
+        for three in dims.windows(3) {
+            facts.assume(&(&three[0] * &three[1]), CmpOp::Ge, &(&three[2] + &int(3)));
+            facts.assume(&(&three[0] + &three[2]), CmpOp::Le, &(&three[1] * &int(5)));
+        }
+        (facts, move |n| {
+            &(&(&dims[0] * &dims[7]) - &(&dims[9] * &dims[3])) - &int(n)
+        })
+    }
+
+    #[test]
+    fn what_helps_cost_is_bounded_and_leaves_other_proofs_alone() {
+        let (facts, goal) = tangled();
+        let (a, b) = (sym("D0"), sym("D1"));
+        let easy = &(&(&a * &b) - &sym("D2")) - &int(1);
+        let helping = facts.helping();
+        for n in 0..50 {
+            assert!(!facts.nonneg(&goal(n)));
+        }
+        assert!(!facts.nonneg(&easy), "nothing is left to look for helps");
+        drop(helping);
+        assert!(facts.nonneg(&easy));
+        let _helping = facts.helping();
+        assert!(facts.nonneg(&easy), "what is known costs nothing");
+    }
+
+    #[test]
+    fn the_same_facts_in_the_same_order_are_asked_once() {
+        let (facts, goal) = tangled();
+        let given = |facts: &Facts| {
+            let mut facts = facts.clone();
+            facts.assume(&sym("D3"), CmpOp::Lt, &sym("D5"));
+            facts.assume_nonneg(&(&sym("D6") - &int(2)));
+            facts
+        };
+        let (once, twice) = (given(&facts), given(&facts));
+        assert_eq!(once.number, twice.number);
+        assert_ne!(once.number, facts.number);
+        let mut other = facts.clone();
+        other.assume(&sym("D3"), CmpOp::Le, &sym("D5"));
+        assert_ne!(once.number, other.number);
+        assert_eq!(once.nonneg(&goal(0)), twice.nonneg(&goal(0)));
     }
 
     /// Polynomials over `x`, `y`, `z`, quotients and remainders by small numbers and symbols.

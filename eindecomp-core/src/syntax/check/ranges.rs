@@ -124,6 +124,7 @@ fn walk(
     };
     walk.expr(value, &plain, &plain);
     let mut outside = walk.outside;
+    let _helping = cx.facts.helping();
     // What a condition that never holds is corrected to, may keep a read inside.
     let told: Vec<Fix> = (cx.errors[before..].iter())
         .flat_map(|error| error.fixes.clone())
@@ -203,6 +204,7 @@ impl Walk<'_, '_> {
                 self.expr(a, plain, &yes);
                 self.expr(b, plain, &no);
                 if self.outside.len() > before {
+                    let _helping = self.cx.facts.helping();
                     self.turned_branches((span, before), (a, b), (&yes, &no));
                 }
             }
@@ -327,6 +329,7 @@ impl Walk<'_, '_> {
         }
         read.guarded |= needed && !padded;
         if let [outside, ..] = &self.outside[before..] {
+            let _helping = self.cx.facts.helping();
             let access = outside.access.clone();
             let text = (&*access.place, &access.subs[..]);
             let instead = self.instead(read, text, guarded);

@@ -85,6 +85,10 @@ impl Multiples {
         self.all.is_empty()
     }
 
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
     /// What divides something.
     pub fn divisors(&self) -> impl Iterator<Item = &Dim> {
         self.all.iter().map(|multiple| &multiple.by)
@@ -138,10 +142,11 @@ impl Multiples {
     }
 
     /// A goal `d ≥ 0` that is as good, and the easiest to prove: what is a multiple of some number but for its
-    /// constant is at least 0 if it is more than that number below it.
-    pub fn relaxed(&self, goal: &Dim) -> Dim {
+    /// constant is at least 0 if it is more than that number below it. With the terms that were looked through.
+    pub fn relaxed(&self, goal: &Dim) -> (Dim, usize) {
         let mut forms = self.in_parts(goal);
         forms.push(goal.clone());
+        let work = forms.iter().map(|form| form.terms().count()).sum();
         let above = |own: i64, common: i64| match common > 1 {
             true => common - 1 - own.rem_euclid(common),
             false => 0,
@@ -193,10 +198,11 @@ impl Multiples {
         let more = |by: &Dim| by.terms().all(|(_, c)| c > most);
         let larger = |by: &Dim| most <= 0 || more(by) || self.in_parts(by).iter().any(more);
         let upward = own.as_const().is_some_and(|own| own >= 0);
-        match by.filter(|by| upward && larger(by)) {
+        let relaxed = match by.filter(|by| upward && larger(by)) {
             Some(by) => &(&(goal - &own) + &by) - &Dim::from(1),
             None => goal + &Dim::from(slack),
-        }
+        };
+        (relaxed, work)
     }
 
     /// `b * (a / b)` is `a` where `b` divides `a`.

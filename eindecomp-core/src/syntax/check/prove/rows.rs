@@ -32,7 +32,7 @@ impl Facts {
             // that the index is below its extent follows from the two, which are searched sooner
             let known = &last - &place;
             facts.define(index.clone(), place);
-            facts.nonneg.retain(|fact| *fact != known);
+            facts.change().nonneg.retain(|fact| *fact != known);
             facts.assume(&row, CmpOp::Lt, &rows);
             facts.assume(&column, CmpOp::Lt, by);
         }

@@ -1,36 +1,49 @@
 //! The search for a proof of `d ≥ 0`: its negative terms are cancelled one after the other.
 
 use std::cell::OnceCell;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::{Facts, gcd, is_sum, without};
+use super::{Facts, Known, gcd, is_sum, without};
 use crate::ein::Dim;
 use crate::ein::dim::Atom;
 
 /// How deep facts are combined.
 const DEPTH: usize = 8;
-/// How many combinations are tried for one goal.
-const STEPS: usize = 100;
+/// How much is done for one goal: terms of combinations. Programs as people write them need a fifth of it.
+pub(super) const WORK: usize = 2000;
 
-/// Does the goal, in normal form, follow?
-pub(super) fn proves(facts: &Facts, goal: &Dim) -> bool {
-    follows(facts, goal) || at_the_worse_end(facts, goal).is_some_and(|worst| proves(facts, &worst))
+/// Does the goal, in normal form, follow, as far as `most` work for each way to write it shows? With the work
+/// that was done.
+pub(super) fn proves(facts: &Facts, goal: &Dim, most: usize) -> (bool, usize) {
+    let (mut done, mut goal) = (0, goal.clone());
+    loop {
+        if follows(facts, &goal, most, &mut done) {
+            return (true, done);
+        }
+        match at_the_worse_end(facts, &goal, most, &mut done) {
+            Some(worst) => goal = worst,
+            None => return (false, done),
+        }
+    }
 }
 
-fn follows(facts: &Facts, goal: &Dim) -> bool {
+fn follows(facts: &Facts, goal: &Dim, most: usize, done: &mut usize) -> bool {
     let mut search = Search {
-        facts,
+        facts: &facts.known,
         of_remainders: OnceCell::new(),
         known: HashMap::new(),
-        steps: STEPS,
+        left: most,
     };
-    search.prove(goal, DEPTH)
+    let proved = search.prove(goal, DEPTH);
+    *done += most - search.left;
+    proved
 }
 
 /// The goal with one of its symbols at the end of its range that is worse: what is multiplied by a symbol says
 /// which, if it is known to be above or below 0, as `2·M - 1` in `i·(2·M - 1)`.
-fn at_the_worse_end(facts: &Facts, goal: &Dim) -> Option<Dim> {
+fn at_the_worse_end(facts: &Facts, goal: &Dim, most: usize, done: &mut usize) -> Option<Dim> {
     // Indices come before the dims that their ranges are of.
     goal.symbols().into_iter().rev().find_map(|symbol| {
         let (factor, rest) = collect(goal, &symbol)?;
@@ -38,21 +51,22 @@ fn at_the_worse_end(facts: &Facts, goal: &Dim) -> Option<Dim> {
             return None;
         }
         let last = facts.bounds(&symbol, false).into_iter().next()?;
-        if follows(facts, &factor) {
+        if follows(facts, &factor, most, done) {
             return Some(rest);
         }
         let end = &rest + &factor.try_mul(&last)?;
-        follows(facts, &-&factor).then(|| facts.multiples.cancel(&end))
+        follows(facts, &-&factor, most, done).then(|| facts.known.multiples.cancel(&end))
     })
 }
 
 struct Search<'a> {
-    facts: &'a Facts,
+    facts: &'a Known,
     /// What the remainders in the facts bring.
     of_remainders: OnceCell<Vec<Dim>>,
     /// Goals tried; one that is being tried counts as not proved.
     known: HashMap<Dim, bool>,
-    steps: usize,
+    /// Work that may still be done.
+    left: usize,
 }
 
 impl Search<'_> {
@@ -64,14 +78,14 @@ impl Search<'_> {
         if (goal.terms()).all(|(m, c)| c >= 0 && self.monomial_nonneg(m, depth)) {
             return true;
         }
-        let goal = &self.facts.multiples.relaxed(goal);
+        let (goal, work) = &self.facts.multiples.relaxed(goal);
+        self.left = self.left.saturating_sub(work * self.facts.multiples.len());
         if let Some(known) = self.known.get(goal) {
             return *known;
         }
-        if self.steps == 0 {
+        if self.left == 0 {
             return false;
         }
-        self.steps -= 1;
         self.known.insert(goal.clone(), false);
         let proved = self.combine(goal, depth);
         self.known.insert(goal.clone(), proved);
@@ -114,7 +128,7 @@ impl Search<'_> {
 
     /// Goals of which each suffices, in which facts cancel a term.
     fn without_term(
-        &self,
+        &mut self,
         goal: &Dim,
         (monomial, coefficient): &(Vec<Atom>, i64),
         facts: &[Dim],
@@ -137,6 +151,7 @@ impl Search<'_> {
                 let (k, lambda) = (by.abs() / common, coefficient.abs() / common);
                 let cancelled = &(fact * &Dim::monomial(&rest)) * &Dim::from(lambda);
                 let left = &(&(goal * &Dim::from(k)) - &cancelled) + &Dim::from(k - 1);
+                self.left = self.left.saturating_sub(left.terms().count());
                 let left = self.facts.multiples.cancel(&left);
                 // A fact as it is may say of a size or an index what product it is.
                 let degree = if rest.is_empty() {
@@ -160,7 +175,7 @@ impl Search<'_> {
         next.sort();
         next.dedup();
         // What is larger whatever the sizes are is easier.
-        let easier = |(_, a): &Ranked, (_, b): &Ranked| a != b && is_sum(&(a - b));
+        let easier = |(_, a): &Ranked, (_, b): &Ranked| a != b && exceeds(a, b);
         let hard: Vec<bool> = next
             .iter()
             .map(|b| next.iter().any(|a| easier(a, b)))
@@ -221,7 +236,7 @@ fn collect(goal: &Dim, symbol: &Arc<str>) -> Option<(Dim, Dim)> {
 
 /// Bounds of the remainders in the facts, of the quotients that these are of, and of the quotients that are
 /// multiples, each once.
-fn of_remainders(facts: &Facts) -> Vec<Dim> {
+fn of_remainders(facts: &Known) -> Vec<Dim> {
     let atoms = facts
         .nonneg
         .iter()
@@ -268,6 +283,33 @@ fn atom_facts(d: &Dim) -> Vec<Dim> {
         }
     }
     facts
+}
+
+/// Is `a - b` a sum of products of sizes?
+fn exceeds(a: &Dim, b: &Dim) -> bool {
+    let size = |atom: &Atom| matches!(atom, Atom::Sym(_));
+    let sizes = |monomial: &[Atom]| monomial.iter().all(size);
+    let (mut more, mut less) = (a.terms().peekable(), b.terms().peekable());
+    loop {
+        let order = match (more.peek(), less.peek()) {
+            (Some((m, _)), Some((n, _))) => m.cmp(n),
+            (Some(_), None) => Ordering::Less,
+            (None, Some(_)) => Ordering::Greater,
+            (None, None) => return true,
+        };
+        let (monomial, difference) = match order {
+            Ordering::Less => more.next(),
+            Ordering::Greater => less.next().map(|(n, d)| (n, -d)),
+            Ordering::Equal => more
+                .next()
+                .zip(less.next())
+                .map(|((m, c), (_, d))| (m, c.saturating_sub(d))),
+        }
+        .unwrap_or_default();
+        if difference < 0 || difference > 0 && !sizes(monomial) {
+            return false;
+        }
+    }
 }
 
 /// A goal with how hard it looks.
