@@ -274,7 +274,8 @@ impl SessionBuilder {
         self
     }
 
-    /// Independent kernel calls per device and statement, as far as its indices have room for them. Default: 1.
+    /// Independent kernel calls per device and statement, as far as its indices have room for them, and 65,536 of a
+    /// statement at most. Default: 1.
     pub fn oversubscribe(mut self, calls: NonZeroU32) -> Self {
         self.options.constraints.oversubscribe = calls;
         self
@@ -302,7 +303,7 @@ impl SessionBuilder {
         self
     }
 
-    /// How devices of this machine hold their buffers. Default: shared.
+    /// How devices of this machine hold their buffers. Default: [`MemoryMode::Arena`].
     pub fn memory(mut self, memory: MemoryMode) -> Self {
         self.memory = memory;
         self

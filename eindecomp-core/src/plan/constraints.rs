@@ -33,15 +33,20 @@ impl Default for Constraints {
     }
 }
 
+/// Kernel calls of a vertex at most, of those that are asked for beyond one per device.
+pub const MAX_CALLS: u32 = 1 << 16;
+
 impl Constraints {
     /// Do they ask for nothing?
     pub fn is_default(&self) -> bool {
         *self == Constraints::default()
     }
 
-    /// Kernel calls that a vertex has on so many devices, where there is room for them.
+    /// Kernel calls that a vertex has on so many devices, where there is room for them: [`MAX_CALLS`] at most, or one per
+    /// device.
     pub fn calls(&self, devices: u32) -> u32 {
-        devices.saturating_mul(self.oversubscribe.get())
+        let wanted = devices.saturating_mul(self.oversubscribe.get());
+        wanted.min(MAX_CALLS.max(devices))
     }
 }
 

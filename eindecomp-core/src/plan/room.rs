@@ -125,14 +125,19 @@ impl Room {
     /// `None` if the pins fit none.
     pub fn blocks(&self, devices: u32, constraints: Constraints) -> Option<Blocks> {
         let wanted = constraints.calls(devices);
+        let parts = self.most.iter().zip(&self.exact);
+        let room = parts.fold(1u32, |n, (&m, e)| n.saturating_mul(m.max(e.unwrap_or(1))));
         if wanted == devices {
             let count = self.tuples(devices)?;
             return Some(Blocks { count, calls: 1 });
         }
         for count in (1..=devices).rev() {
             // no device gets more than ⌈N/p⌉ of N calls
-            let even = |calls: &u32| calls * count > (calls - 1) * devices;
-            for calls in (1..=wanted / count).rev().filter(even) {
+            let even = |calls: &u32| {
+                let [calls, count, devices] = [*calls, count, devices].map(u64::from);
+                calls * count > (calls - 1) * devices
+            };
+            for calls in (1..=wanted.min(room) / count).rev().filter(even) {
                 let of = Blocks { count, calls };
                 if gives_any(|f| self.each_block(of, f)) {
                     return Some(of);

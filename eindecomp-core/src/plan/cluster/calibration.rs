@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cluster, ClusterError, Link, Rate, Rates};
+use super::{Cluster, ClusterError, Link, MAX_RATE, Rate, Rates};
 
 /// A machine's figures. Measuring is the runtime's; core only keeps and compares them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -40,7 +40,7 @@ impl Calibration {
                 f16: rate(40),
                 int: rate(4),
             },
-            memory_bandwidth: 10 * G * u64::from(cores),
+            memory_bandwidth: (10 * G).saturating_mul(cores.into()).min(MAX_RATE),
             transport: Link {
                 latency: 1_000,
                 bandwidth: 5 * G,

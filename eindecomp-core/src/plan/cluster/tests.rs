@@ -72,6 +72,15 @@ fn bytes_are_weighed_by_what_a_device_sends_when_all_do() {
 }
 
 #[test]
+fn more_devices_than_there_can_be_are_refused() {
+    for devices in [MAX_DEVICES + 1, u32::MAX] {
+        let error = Cluster::cpus(devices).verify().unwrap_err();
+        let text = format!("1 servers of {devices} devices are not 1 to {MAX_DEVICES} devices");
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+#[test]
 fn pairs_cross_links() {
     let two = Cluster::dgx_a100().with_servers(2).hierarchy();
     assert_eq!(two.devices(), 16);

@@ -270,6 +270,19 @@ fn plans_that_break_a_constraint_are_refused() {
 }
 
 #[test]
+fn more_calls_than_there_is_room_for_are_as_many_as_there_is() {
+    for calls in [64, 20_000, u32::MAX] {
+        let asked = asked(1, calls);
+        assert!(asked.calls(2) <= MAX_CALLS);
+        let graph = matmul(4, 4, 4);
+        let plan = planned(&graph, 2, asked).unwrap();
+        let tiles = |entry: &NodePlan| entry.join.as_ref().map(|join| join.tiles());
+        assert_eq!(plan.nodes.iter().filter_map(tiles).max(), Some(64));
+        assert!(verify(&graph, &plan, &Cluster::cpus(2)).is_ok());
+    }
+}
+
+#[test]
 fn calls_stay_on_their_device() {
     let graph = transformer(1, [2, 16, 4, 8, 64]);
     for devices in [2, 4, 8] {
