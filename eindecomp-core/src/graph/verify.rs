@@ -14,7 +14,7 @@
 //! 5. There is an output; outputs exist and have different names.
 //! 6. Symbols are identifiers, possibly joined by `::`.
 //! 7. A pin names a label of its node, or gives parts for every axis and a device for every tile; it asks for
-//!    at least one part.
+//!    at least one part, and for nothing that an earlier one excludes.
 //! 8. A store is the newest version before it at each point outside its windows, of the state's
 //!    element type; windows follow from operands of rank 0 alone.
 
@@ -59,7 +59,7 @@ pub enum Violation {
     #[error("rule 6: `{0}` cannot be the name of a dim")]
     Symbol(Arc<str>),
     /// Rule 7.
-    #[error("rule 7: {node} `{name}` cannot be pinned so: {pin}")]
+    #[error("rule 7: {node} `{name}` cannot be pinned so, {pin}: {why}")]
     Pin {
         /// The node.
         node: NodeId,
@@ -67,6 +67,8 @@ pub enum Violation {
         name: Arc<str>,
         /// The pin.
         pin: Pin,
+        /// Why not.
+        why: String,
     },
 }
 
@@ -90,12 +92,15 @@ impl EinGraph {
                 }
                 Op::EinSum(e) => self.verify_einsum(id, node, e, &mut found),
             }
-            let misfits = node.pins.iter().filter(|pin| !fits(node, pin));
-            found.extend(misfits.map(|pin| Violation::Pin {
-                node: id,
-                name: node.name.clone(),
-                pin: pin.clone(),
-            }));
+            for (at, pin) in node.pins.iter().enumerate() {
+                let why = misfit(node, pin).or_else(|| contradiction(pin, &node.pins[..at]));
+                found.extend(why.map(|why| Violation::Pin {
+                    node: id,
+                    name: node.name.clone(),
+                    pin: pin.clone(),
+                    why,
+                }));
+            }
         }
         let mut outputs = BTreeSet::new();
         let mut rule5 = |source| found.push(Violation::Graph { rule: 5, source });
@@ -150,22 +155,48 @@ impl EinGraph {
     }
 }
 
-/// Does a pin fit its node?
-fn fits(node: &Node, pin: &Pin) -> bool {
+/// Why a pin does not fit its node.
+fn misfit(node: &Node, pin: &Pin) -> Option<String> {
+    let no_statement = "it is an input, which no statement computes";
     match pin {
-        Pin::Whole => node.einsum().is_some(),
-        Pin::Split(label, parts) => {
-            let labels = node.einsum().map_or(&[][..], |e| &e.labels);
-            *parts > 0 && labels.iter().any(|l| l.name == *label)
+        Pin::Whole => node.einsum().is_none().then(|| no_statement.into()),
+        Pin::Split(_, 0) => Some("there are no 0 parts".into()),
+        Pin::Split(label, _) => {
+            let Some(e) = node.einsum() else {
+                return Some(no_statement.into());
+            };
+            let names: Vec<&str> = e.labels.iter().map(|l| &*l.name).collect();
+            let missing = !names.contains(&&**label);
+            missing.then(|| format!("its indices are {}", names.join(", ")))
         }
         Pin::Owner { parts, devices } => {
             let tiles = (parts.iter()).try_fold(1usize, |n, &d| n.checked_mul(d as usize));
-            let one_each = |devices: &Vec<u32>| Some(devices.len()) == tiles;
-            parts.len() == node.shape.len()
-                && tiles.is_some_and(|n| n > 0)
-                && devices.as_ref().is_none_or(one_each)
+            let (rank, given) = (node.shape.len(), parts.len());
+            match (tiles, devices) {
+                _ if given != rank => Some(format!("it has {rank} axes, not {given}")),
+                (Some(0), _) => Some("there are no 0 parts".into()),
+                (None, _) => Some("these are too many tiles".into()),
+                (Some(tiles), Some(devices)) if devices.len() != tiles => {
+                    let devices = devices.len();
+                    Some(format!(
+                        "{tiles} tiles are on as many devices, not on {devices}"
+                    ))
+                }
+                _ => None,
+            }
         }
     }
+}
+
+/// Why a pin cannot be kept beside earlier ones of its node.
+fn contradiction(pin: &Pin, before: &[Pin]) -> Option<String> {
+    let contradicts = |other: &&Pin| match (pin, *other) {
+        (Pin::Split(a, n), Pin::Split(b, m)) => a == b && n != m,
+        (Pin::Whole, Pin::Split(_, n)) | (Pin::Split(_, n), Pin::Whole) => *n > 1,
+        _ => false,
+    };
+    let other = before.iter().find(contradicts)?;
+    Some(format!("it is also pinned {other}"))
 }
 
 /// A letter or `_`, then letters, digits and `_`.
@@ -173,4 +204,70 @@ pub(super) fn is_identifier(name: &str) -> bool {
     let mut chars = name.chars();
     chars.next().is_some_and(|c| c.is_alphabetic() || c == '_')
         && chars.all(|c| c.is_alphanumeric() || c == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is wrong with pins of `y`, and of its operand.
+    fn told(x: &str, y: &str) -> Vec<String> {
+        let graph = EinGraph::parse(&format!(
+            "eingraph {{\n  %0 \"x\" = input f32[4, 6]{x}\n  %1 \"y\" = sum[d=6; f32] %0[b, d] -> f32[b=4]{y}\n  output \"y\" = %1\n}}"
+        ));
+        let found = graph.map(|graph| graph.verify().err().unwrap_or_default());
+        let told = found.unwrap().into_iter().map(|v| v.to_string());
+        told.collect()
+    }
+
+    #[test]
+    fn pins_that_do_not_fit_say_why() {
+        assert_eq!(
+            told("", " pin split(\"b\", 2) pin split(\"d\", 3)"),
+            [""; 0]
+        );
+        for (x, y, why) in [
+            (
+                "",
+                "split(\"q\", 2)",
+                "%1 `y` cannot be pinned so, split q in 2: its indices are b, d",
+            ),
+            (
+                "",
+                "split(\"b\", 0)",
+                "%1 `y` cannot be pinned so, split b in 0: there are no 0 parts",
+            ),
+            (
+                "whole",
+                "",
+                "%0 `x` cannot be pinned so, whole: it is an input, which no statement computes",
+            ),
+            (
+                "",
+                "owner([2, 2])",
+                "%1 `y` cannot be pinned so, owner [2, 2]: it has 1 axes, not 2",
+            ),
+            (
+                "",
+                "owner([2], [0])",
+                "%1 `y` cannot be pinned so, owner [2] on [0]: 2 tiles are on as many devices, not on 1",
+            ),
+            (
+                "",
+                "split(\"b\", 2) pin split(\"b\", 4)",
+                "%1 `y` cannot be pinned so, split b in 4: it is also pinned split b in 2",
+            ),
+            (
+                "",
+                "split(\"b\", 2) pin whole",
+                "%1 `y` cannot be pinned so, whole: it is also pinned split b in 2",
+            ),
+        ] {
+            let pin = |text: &str| match text {
+                "" => String::new(),
+                text => format!(" pin {text}"),
+            };
+            assert_eq!(told(&pin(x), &pin(y)), [format!("rule 7: {why}")]);
+        }
+    }
 }
