@@ -387,6 +387,11 @@ fn range_of(
         let free = names.iter().all(|name| !largest.symbols().contains(name));
         free.then(|| &shifted.extent - &largest)
     };
+    // What a condition keeps inside runs over all of the axis.
+    let whole_axis = |(at, shifted): &(Dim, &Shifted)| {
+        let rest = (at - &step).symbols();
+        (!rest.contains(&decl.name)).then(|| shifted.extent.clone())
+    };
     let facts_with = |extent: &Dim| {
         let mut facts = cx.facts.clone();
         for (name, of) in names.iter().zip(&known) {
@@ -434,6 +439,7 @@ fn range_of(
         .or_else(|| named.as_ref().filter(keeps_inside).cloned())
         .or_else(|| of_result().cloned())
         .or(named)
+        .or_else(|| mine.iter().find(|_| guarded).and_then(whole_axis))
         .or_else(|| mine.iter().find_map(fitting))?;
     let facts = facts_with(&extent);
     let settled = |at: &Dim| {

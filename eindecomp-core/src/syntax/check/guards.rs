@@ -1,7 +1,11 @@
 //! Conditions around an access as written, and how to correct them.
 
+mod kept;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+pub(super) use kept::{LARGEST, Tried};
 
 use super::body::BodyCx;
 use super::dims::is_const;

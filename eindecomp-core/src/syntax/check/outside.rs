@@ -3,7 +3,7 @@
 
 use super::fixes::quotients_in;
 use super::groups::{divisor, factor, quotient};
-use super::guards::{self, Guards};
+use super::guards::{self, Guards, Tried};
 use super::lengths::Length;
 use super::padding::pad;
 use super::prove::{Equality, Facts};
@@ -135,11 +135,21 @@ impl Walk<'_, '_> {
             self.in_part(at, extent, id, wanted)
         });
         let declared = self.as_declared(&at) && in_part.is_none();
-        let compared = at.as_ref().filter(|_| declared && whole).and_then(|at| {
+        // A condition that no size breaks is right, whatever the proofs say.
+        let tried = at.as_ref().and_then(|at| {
             let outside = guards::Outside { text, at, extent };
-            let joined = guards.joined(plain, &outside);
-            joined.or_else(|| guards.compared(plain, &outside))
+            let hard = whole && guards.are_about(at) && Guards::is_hard(&outside);
+            hard.then(|| guards.tried(plain, &outside))
         });
+        let unproved = tried.is_some_and(|tried| tried != Tried::Outside);
+        let compared = at
+            .as_ref()
+            .filter(|_| declared && whole && !unproved)
+            .and_then(|at| {
+                let outside = guards::Outside { text, at, extent };
+                let joined = guards.joined(plain, &outside);
+                joined.or_else(|| guards.compared(plain, &outside))
+            });
         // Where the conditions are right, the position is off by one.
         let nudged = at
             .as_ref()
@@ -149,6 +159,11 @@ impl Walk<'_, '_> {
             let mut beside = [at - &one, at + &one].into_iter();
             beside.find(|at| facts.inside(at, extent))
         });
+        let kept = at
+            .as_ref()
+            .filter(|_| declared && whole && !unproved)
+            .and_then(|at| guards.kept(self.cx, plain, &guards::Outside { text, at, extent }));
+        let nudged = kept.or(nudged);
         let compared = compared.filter(|_| nudged.is_none());
         let mendable = declared && whole && !is_known && !grouped && compared.is_none();
         // Under a condition an offset is meant, unless nothing is inside.
@@ -179,7 +194,7 @@ impl Walk<'_, '_> {
         });
         let moved = nudged.map(read_at).or(moved);
         let shifted = moved.is_some();
-        let unmended = declared && whole && !shifted && compared.is_none();
+        let unmended = declared && whole && !shifted && !unproved && compared.is_none();
         let corrected = compared.or_else(|| {
             let at = at.as_ref().filter(|_| unmended)?;
             let outside = guards::Outside { text, at, extent };
@@ -261,6 +276,13 @@ impl Walk<'_, '_> {
                     _ => diag,
                 },
             },
+        };
+        let diag = match tried {
+            Some(Tried::Inside) if diag.help.is_none() => diag.help(format!(
+                "under the condition no size up to {} leads outside, but nothing proves it of all",
+                guards::LARGEST
+            )),
+            _ => diag,
         };
         self.outside.push(Outside {
             access,
