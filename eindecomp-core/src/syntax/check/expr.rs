@@ -506,6 +506,17 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             .filter(|(_, text)| text == "(")
             .map(|(span, _)| span.start);
         let opened: BTreeSet<u32> = opened.collect();
+        // Those around all of them mend the inner reductions too.
+        let first = |diag: &Diag| Some(diag.fixes.first()?.edits.first()?.clone());
+        let unbound = self.cx.errors[before..].iter();
+        let unbound: Vec<&Diag> = unbound.filter(|d| d.code == Code::UnboundIndex).collect();
+        let told = |(at, diag): (usize, &&Diag)| {
+            let (place, text) = first(diag)?;
+            let mut wider = unbound[..at].iter().flat_map(|diag| &diag.fixes);
+            let same = |fix: &Fix| fix.edits[0] == (place, text.clone());
+            (text == "(" && wider.any(same)).then_some(diag.primary)
+        };
+        let told: Vec<Span> = unbound.iter().enumerate().filter_map(told).collect();
         // A factor that is meant as an argument of the reduction before it.
         let arguments = self.cx.errors[before..].iter();
         let arguments = arguments.filter(|diag| diag.code == Code::Arity);
@@ -520,7 +531,8 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             let held = diag.code == Code::NestedReduction && opened.contains(&diag.primary.start);
             let inside = |s: &Span| s.contains(diag.primary);
             let argument = diag.code == Code::UnboundIndex && arguments.iter().any(inside);
-            at <= before || !(held || argument)
+            let told = diag.code == Code::UnboundIndex && told.contains(&diag.primary);
+            at <= before || !(held || argument || told)
         });
     }
 

@@ -385,7 +385,12 @@ impl Reading<'_, '_> {
         let mine: Vec<&Use> = mine.map(|at| &self.bare[at]).collect();
         let merged = || self.all.merged.iter().any(|m| m.members.contains(&index));
         let ranged = self.decls[index.at()].extent.is_some();
-        if mine.is_empty() && !ranged && !merged() {
+        // A reduction over what nothing reads is not meant.
+        let idle = || {
+            let mut positions = self.all.shifted.iter().flat_map(|s| s.at.indices());
+            self.decls[index.at()].reduced && !positions.any(|(_, id)| id == index)
+        };
+        if mine.is_empty() && !merged() && (!ranged || idle()) {
             return false;
         }
         let strong = mine.iter().filter(|u| !u.weak).map(|u| &u.extent);

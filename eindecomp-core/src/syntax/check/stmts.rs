@@ -14,7 +14,7 @@ use super::together::without_mixed_up;
 use super::tree::{Expr, Index, IndexId, ParamRole, Statement, Stmt, TensorType, Type, VarId};
 use super::types::extent;
 use super::variables::Known;
-use super::{extents, ranges, unbound};
+use super::{extents, ranges, unbound, walk};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::{self, CmpOp, Ident, LeftIndex, Pattern, RType, StmtKind};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -436,6 +436,8 @@ impl<'a> BodyCx<'a> {
                     Some(fix) => (Some(fix), true),
                     None => continue,
                 },
+                // What a reduction in it binds cannot stand on the left.
+                None if walk::binds(value, name.as_str()) => (None, false),
                 None => (self.batched(pat, name.as_str(), value), false),
             };
             let Some(fix) = fix else {

@@ -25,7 +25,8 @@ pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)], unbound: &[S
             whole_body(value, reduce, held, span, name),
             &unused[..],
         ) {
-            (Some(fix), _) => diag.fix(fix),
+            (Some(Whole::Held(fix)), _) => diag.fix(fix),
+            (Some(Whole::Cancels(text)), others) => diag.help(cancelled(name, &text, left, others)),
             // It stands beside the reduction, where another one is left.
             (None, [only]) => diag.fix(Fix::replace(name.span, *only, "did you mean {}?")),
             (None, _) if span.start > name.span.start => diag.help(format!(
@@ -208,14 +209,37 @@ fn beside(
     ))
 }
 
-/// Parentheses around the reduction's body and all that follows up to the use.
+/// A reduction's body with all that follows up to a use of its index.
+enum Whole {
+    /// Held by parentheses.
+    Held(Fix),
+    /// Nothing is left of it: `a - a`, `a / a`.
+    Cancels(String),
+}
+
+/// What to do about a use behind a reduction whose body it would cancel: `logsumexp[j] s[i, j] - s[i, j]`.
+fn cancelled(name: &Ident, text: &str, left: &[(&str, bool)], unused: &[&str]) -> String {
+    let names = unused.iter().copied().chain(left.iter().map(|(name, _)| *name));
+    let other = names.into_iter().find(|other| *other != name.as_str());
+    let meant = match other {
+        Some(other) => format!(", as `{other}` or one of its own"),
+        None => String::new(),
+    };
+    format!(
+        "the reduction over `{name}` ends before this, and `{text}` would cancel in it: read this by an index that is \
+         bound here{meant}"
+    )
+}
+
+/// Parentheses around the reduction's body and all that follows up to the use, and around those of reductions that
+/// are its body, which that uses too.
 fn whole_body(
     value: &Expr,
     reduce: &Reduce,
     held: Option<Span>,
     span: Span,
     name: &Ident,
-) -> Option<Fix> {
+) -> Option<Whole> {
     let ReduceBody::Product(body) = &reduce.body else {
         return None;
     };
@@ -230,7 +254,7 @@ fn whole_body(
     {
         around.push(next);
     }
-    let operator = |e: &&'_ Expr| {
+    let operator = |e: &'_ Expr| {
         let ExprKind::Binary(op, left, right) = &e.kind else {
             return None;
         };
@@ -242,26 +266,65 @@ fn whole_body(
         (continues && used).then(|| (left.span.end, format!("{} {right}", op.symbol())))
     };
     let mut node = around.pop()?;
-    let (start, mut rest) = operator(&node)?;
+    let (start, mut rest) = operator(node)?;
     if start != outer.end {
         return None;
     }
+    if let ExprKind::Binary(BinaryOp::Sub | BinaryOp::Div, _, right) = &node.kind
+        && right.to_string() == body.to_string()
+    {
+        return Some(Whole::Cancels(format!("{body} {rest}")));
+    }
     while let Some(next) = around.pop() {
-        match operator(&next) {
+        match operator(next) {
             Some((start, more)) if start == node.span.end => rest = format!("{rest} {more}"),
             _ => break,
         }
         node = next;
     }
-    let shown = format!("`{} ({body} {rest})`", head(reduce));
+    let used = |index: &IndexDecl| {
+        let mut places = Vec::new();
+        named(node, index.name.as_str(), &mut places);
+        places.iter().any(|place| place.start >= outer.end)
+    };
+    let end = Span::new(node.span.end, node.span.end);
+    let mut heads = vec![head(reduce)];
+    let (mut body, mut closed, mut edits) = (body, String::new(), Vec::new());
+    loop {
+        let held = match &body.kind {
+            ExprKind::Paren(inner) => Some((body.span, inner)),
+            _ => None,
+        };
+        let within = held.map_or(body, |(_, inner)| inner);
+        let ExprKind::Reduce(inner) = &within.kind else {
+            break;
+        };
+        let ReduceBody::Product(next) = &inner.body else {
+            break;
+        };
+        if !inner.indices.iter().any(used) {
+            break;
+        }
+        match held {
+            Some((span, _)) => edits.push((Span::new(span.end - 1, span.end), String::new())),
+            None => edits.push((Span::new(body.span.start, body.span.start), "(".to_owned())),
+        }
+        heads.push(head(inner));
+        closed.push(')');
+        body = next;
+    }
+    let opened = Span::new(body.span.start, body.span.start);
+    edits.insert(0, (opened, "(".to_owned()));
+    edits.push((end, closed.clone() + ")"));
+    let shown = format!("`{} ({body} {rest}{closed})`", heads.join(" ("));
     let help = format!("did you mean {shown}?");
-    let fix = Fix::before(body.span, "(", &help).and(Span::new(node.span.end, node.span.end), ")");
-    Some(match held {
+    let fix = Fix { help, edits };
+    Some(Whole::Held(match held {
         None => fix,
         Some(held) => fix
             .and(Span::new(held.start, held.start + 1), "")
             .and(Span::new(held.end - 1, held.end), ""),
-    })
+    }))
 }
 
 /// Does the aggregation take one index only?
