@@ -1,5 +1,5 @@
 //! Recursive descent over the whole grammar: items here, the rest in submodules; `applied`, `axes`, `brackets`,
-//! `compound`, `constants`, `declared`, `foreign`, `kept`, `sliced`, `slips` and `whole`: what other languages write.
+//! `compound`, `constants`, `declared`, `foreign`, `kept`, `scatter`, `sliced`, `slips` and `whole`: what other languages write.
 //!
 //! An error ends the statement or item it is in, and reading goes on behind it, so that one run
 //! reports several. Nesting is bounded by [`MAX_DEPTH`] and the operators of a statement by
@@ -25,6 +25,7 @@ mod kept;
 mod loops;
 mod pattern;
 mod reduce;
+mod scatter;
 mod sliced;
 mod slips;
 mod stmt;

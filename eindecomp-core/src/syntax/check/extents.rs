@@ -17,6 +17,7 @@ use super::slips::rounded;
 use super::transposed::turn;
 use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Origin};
 use super::unused::not_used;
+use crate::ein::dim::Atom;
 use crate::ein::{DType, Dim, ScalarFn};
 use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -358,7 +359,17 @@ fn range_of(
     uses: &Uses,
     results: &BTreeMap<IndexId, Dim>,
 ) -> Option<(Dim, Fix, Option<Fix>)> {
-    let (decl, wanted) = (&decls[index.at()], results.get(&index));
+    let decl = &decls[index.at()];
+    let name = decl.name.to_uppercase();
+    let named = cx.dims.named(&name);
+    // A factor of the merged axis is the extent of its name, whatever stands there in the result.
+    let mut merged = uses.merged.iter();
+    let merged = merged.find(|read| read.members.contains(&index));
+    let divides = |by: &Dim| merged.is_some_and(|read| is_factor(by, &read.axis));
+    let own = Some(named.clone().unwrap_or_else(|| Dim::sym(name))).filter(divides);
+    let wanted = results.get(&index);
+    let wanted = wanted.filter(|wanted| own.is_none() || divides(wanted));
+    let wanted = wanted.or(own.as_ref());
     let declared = |(nth, extent): (usize, &Option<Dim>)| {
         let other = IndexId(nth as u16);
         let result = || results.get(&other).filter(|_| other != index).cloned();
@@ -433,7 +444,6 @@ fn range_of(
         let mut axes = types.flat_map(|t| &t.axes);
         axes.find(|axis| !guarded && axis.as_symbol().is_none() && keeps_inside(axis))
     };
-    let named = cx.dims.named(&decl.name.to_uppercase());
     let extent = wanted
         .cloned()
         .or_else(|| named.as_ref().filter(keeps_inside).cloned())
@@ -469,6 +479,15 @@ fn range_of(
     }
     let range = plain.then_some(range);
     Some((extent, fix, range))
+}
+
+/// Is a size a factor of each term of another?
+fn is_factor(size: &Dim, of: &Dim) -> bool {
+    let factor = |(monomial, _): (&[Atom], i64)| {
+        let mut atoms = monomial.iter();
+        atoms.any(|atom| matches!(atom, Atom::Sym(s) if Some(s) == size.as_symbol()))
+    };
+    of.terms().all(factor)
 }
 
 /// A position of an index over `extent`, and the index that stands on an axis of that extent, in each

@@ -1,7 +1,7 @@
 //! What is meant by an index that nothing binds, by the statement around it.
 
 use super::heads::{another_index, head};
-use super::walk::{accessed, mentions, named, positions};
+use super::walk::{accessed, mentions, named, positions, reads_in, sub_name};
 use crate::ein::Agg;
 use crate::syntax::ast::{BinaryOp, Expr, ExprKind, Ident, IndexDecl, Reduce, ReduceBody};
 use crate::syntax::diag::{Diag, Fix};
@@ -26,7 +26,7 @@ pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)], unbound: &[S
             &unused[..],
         ) {
             (Some(Whole::Held(fix)), _) => diag.fix(fix),
-            (Some(Whole::Cancels(text)), others) => diag.help(cancelled(name, &text, left, others)),
+            (Some(Whole::Cancels(help)), _) => diag.help(help),
             // It stands beside the reduction, where another one is left.
             (None, [only]) => diag.fix(Fix::replace(name.span, *only, "did you mean {}?")),
             (None, _) if span.start > name.span.start => diag.help(format!(
@@ -213,21 +213,26 @@ fn beside(
 enum Whole {
     /// Held by parentheses.
     Held(Fix),
-    /// Nothing is left of it: `a - a`, `a / a`.
+    /// Nothing would be left of it, `a - a` or `a / a`: what to do.
     Cancels(String),
 }
 
-/// What to do about a use behind a reduction whose body it would cancel: `logsumexp[j] s[i, j] - s[i, j]`.
-fn cancelled(name: &Ident, text: &str, left: &[(&str, bool)], unused: &[&str]) -> String {
-    let names = unused.iter().copied().chain(left.iter().map(|(name, _)| *name));
-    let other = names.into_iter().find(|other| *other != name.as_str());
-    let meant = match other {
-        Some(other) => format!(", as `{other}` or one of its own"),
-        None => String::new(),
-    };
+/// What to do about `a` behind a reduction of `a`, which it would cancel: `logsumexp[j] s[i, j] - s[i, j]`.
+fn cancelled(name: &Ident, whole: &str, right: &Expr) -> String {
+    let mut reads = Vec::new();
+    reads_in(right, &mut reads);
+    let meant = reads.iter().find_map(|(place, subs)| {
+        let names: Option<Vec<&str>> = subs.iter().map(sub_name).collect();
+        let mut names = names?;
+        let other = *names.iter().find(|other| **other != name.as_str())?;
+        let own = names.iter_mut().find(|own| **own == name.as_str())?;
+        *own = other;
+        Some(format!(", as `{place}[{}]`", names.join(", ")))
+    });
     format!(
-        "the reduction over `{name}` ends before this, and `{text}` would cancel in it: read this by an index that is \
-         bound here{meant}"
+        "the reduction over `{name}` ends before this, and `{whole}` would cancel within it: read this by an index \
+         that is bound here{}",
+        meant.unwrap_or_default()
     )
 }
 
@@ -273,7 +278,11 @@ fn whole_body(
     if let ExprKind::Binary(BinaryOp::Sub | BinaryOp::Div, _, right) = &node.kind
         && right.to_string() == body.to_string()
     {
-        return Some(Whole::Cancels(format!("{body} {rest}")));
+        return Some(Whole::Cancels(cancelled(
+            name,
+            &format!("{body} {rest}"),
+            right,
+        )));
     }
     while let Some(next) = around.pop() {
         match operator(next) {

@@ -40,6 +40,7 @@ impl Parser {
             let alone =
                 p.is_at(p.at + 1, ",") || p.peek_at(p.at + 1) == Some(&Tok::Close(Delim::Bracket));
             if !(number && alone) {
+                p.no_scatter(name, open)?;
                 return p.left_index().map(Some);
             }
             axes.push(rank - 1);
