@@ -498,6 +498,17 @@ mod tests {
         assert!(!facts.inside(&(&at - &int(1)), &(&far(&a) * &far(&b))));
     }
 
+    #[test]
+    fn ranges_that_are_of_each_other_come_to_an_end() {
+        let (x, y, falls) = (sym("x"), sym("y"), &sym("P") - &sym("Q"));
+        let mut facts = Facts::default();
+        facts.assume(&falls, CmpOp::Le, &int(0));
+        facts.assume(&x, CmpOp::Le, &(&y + &int(3)));
+        facts.assume(&y, CmpOp::Le, &(&x + &int(3)));
+        assert!(!facts.nonneg(&(&(&falls * &x) + &int(1))));
+        assert!(!facts.nonneg(&(&(&falls * &y) + &int(1))));
+    }
+
     /// Sixteen dims, and clauses of which each says little of the goal.
     fn tangled() -> (Facts, impl Fn(i64) -> Dim) {
         let mut facts = Facts::default();

@@ -17,13 +17,16 @@ pub(super) const WORK: usize = 2000;
 /// Does the goal, in normal form, follow, as far as `most` work for each way to write it shows? With the work
 /// that was done.
 pub(super) fn proves(facts: &Facts, goal: &Dim, most: usize) -> (bool, usize) {
-    let (mut done, mut goal) = (0, goal.clone());
+    let (mut done, mut goal, mut gone) = (0, goal.clone(), Vec::new());
     loop {
         if follows(facts, &goal, most, &mut done) {
             return (true, done);
         }
-        match at_the_worse_end(facts, &goal, most, &mut done) {
-            Some(worst) => goal = worst,
+        match at_the_worse_end(facts, &goal, &gone, (most, &mut done)) {
+            Some((symbol, worst)) => {
+                gone.push(symbol);
+                goal = worst;
+            }
             None => return (false, done),
         }
     }
@@ -41,21 +44,29 @@ fn follows(facts: &Facts, goal: &Dim, most: usize, done: &mut usize) -> bool {
     proved
 }
 
-/// The goal with one of its symbols at the end of its range that is worse: what is multiplied by a symbol says
-/// which, if it is known to be above or below 0, as `2·M - 1` in `i·(2·M - 1)`.
-fn at_the_worse_end(facts: &Facts, goal: &Dim, most: usize, done: &mut usize) -> Option<Dim> {
-    // Indices come before the dims that their ranges are of.
-    goal.symbols().into_iter().rev().find_map(|symbol| {
+/// The goal with one of its symbols, none of those that are `gone`, at the end of its range that is worse: what is
+/// multiplied by a symbol says which, if it is known to be above or below 0, as `2·M - 1` in `i·(2·M - 1)`.
+fn at_the_worse_end(
+    facts: &Facts,
+    goal: &Dim,
+    gone: &[Arc<str>],
+    (most, done): (usize, &mut usize),
+) -> Option<(Arc<str>, Dim)> {
+    // Indices come before the dims that their ranges are of. An end may bring back what is gone.
+    let symbols = goal.symbols().into_iter().rev();
+    let mut symbols = symbols.filter(|symbol| !gone.contains(symbol));
+    symbols.find_map(|symbol| {
         let (factor, rest) = collect(goal, &symbol)?;
         if is_sum(&factor) || is_sum(&-&factor) {
             return None;
         }
         let last = facts.bounds(&symbol, false).into_iter().next()?;
         if follows(facts, &factor, most, done) {
-            return Some(rest);
+            return Some((symbol, rest));
         }
         let end = &rest + &factor.try_mul(&last)?;
-        follows(facts, &-&factor, most, done).then(|| facts.known.multiples.cancel(&end))
+        let falls = follows(facts, &-&factor, most, done);
+        falls.then(|| (symbol, facts.known.multiples.cancel(&end)))
     })
 }
 
