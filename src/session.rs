@@ -281,7 +281,8 @@ impl SessionBuilder {
         self
     }
 
-    /// How long planning may take, about. A plan that was stopped says so, with what was proved by then; it is
+    /// How long planning may take, about. A plan that was stopped says so, with what was proved by then; under
+    /// `placed` it moves no more than any named strategy, as these few are searched for whatever the limit is. It is
     /// kept in this process, not in the folder, where another run would find what a key's plan is.
     /// Default: the planner's own limits, which count steps and are the same on every machine.
     pub fn planning_limit(mut self, limit: Duration) -> Self {

@@ -100,7 +100,7 @@ pub enum PlanError {
 /// The decomposition and placement of `graph` over `cluster` that costs least.
 ///
 /// Under [`Objective::Placed`] every named [`Strategy`] is evaluated too, so that the plan never
-/// moves more than one of them. Under [`Objective::Time`] the certificate is of the sum without
+/// moves more than one of them, even if it is to end early. Under [`Objective::Time`] the certificate is of the sum without
 /// overlap; of the plans of least sum, among these the named strategies, the one is taken whose
 /// tasks end first when they are run over the cluster's resources.
 ///
@@ -248,7 +248,7 @@ pub(super) fn strategies(
     let roles = Roles::of(graph);
     let follow = |strategy: Strategy| {
         let keeps = |node, d: &[u32]| strategy.keeps(graph, &roles, node, d);
-        if !search.goes_on() || !wanted(&keeps) {
+        if !wanted(&keeps) {
             return None;
         }
         let found = search.kept(&keeps)?;
@@ -488,6 +488,64 @@ mod tests {
                 prop_assert!(least <= named.map(|named| named.moved_bytes));
             }
         }
+    }
+
+    /// Says no after so many questions.
+    struct After(std::cell::Cell<u32>);
+
+    impl Progress for After {
+        fn keep_going(&self, _: &crate::plan::search::Status) -> bool {
+            let left = self.0.get();
+            self.0.set(left.saturating_sub(1));
+            left > 0
+        }
+    }
+
+    #[test]
+    fn no_strategy_moves_less_than_a_plan_that_ended_early() {
+        let cases = [
+            (matmul(24, 24, 24), 12),
+            (matmul(24, 24, 24), 64),
+            (ffn(16, 64, 256), 16),
+            (transformer(1, [2, 8, 4, 4, 64]), 8),
+            (transformer(1, [8, 16, 8, 4, 16]), 16),
+        ];
+        let mut ended = 0;
+        for (n, (graph, devices)) in cases.iter().enumerate() {
+            for residency in [Residency::AsNeeded, Residency::Sharded] {
+                let options = PlanOptions {
+                    residency,
+                    ..PlanOptions::default()
+                };
+                let named = Strategy::ALL.into_iter().filter_map(|strategy| {
+                    let plan = named(graph, *devices, &options, strategy).unwrap()?;
+                    let arenas = crate::task::lower::lower(graph, &plan).unwrap().arenas;
+                    Some((
+                        strategy,
+                        plan.moved_bytes,
+                        arenas.into_iter().max().unwrap(),
+                    ))
+                });
+                let named: Vec<_> = named.collect();
+                assert!(!named.is_empty(), "{n}");
+                let least = named.iter().map(|(_, _, peak)| *peak).min().unwrap();
+                for capacity in [u64::MAX, least] {
+                    let cluster = Cluster::cpus(*devices).with_capacity(capacity);
+                    for questions in [0, 1, 2, 5, 20] {
+                        let after = After(questions.into());
+                        let plan = plan_watched(graph, &cluster, &options, &after).unwrap();
+                        verify(graph, &plan, &cluster).unwrap();
+                        assert!(plan.certificate.bound <= plan.certificate.cost);
+                        ended += usize::from(plan.certificate.stopped);
+                        for (strategy, moved, peak) in &named {
+                            let what = format!("{n}, {residency:?}, {questions}: {strategy}");
+                            assert!(*peak > capacity || plan.moved_bytes <= *moved, "{what}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(ended > 50, "{ended} ended early");
     }
 
     #[test]

@@ -32,15 +32,14 @@ pub(super) fn by_time(
     let proved = found.certificate.clone();
     let mut plans = vec![found];
     for objective in [Objective::Placed, Objective::Communication] {
-        if !watch.goes_on() {
-            break;
-        }
         let options = PlanOptions {
             objective,
             algorithm: Algorithm::Exact,
             ..*options
         };
-        plans.push(best(graph, on, &options, watch)?);
+        if watch.goes_on() {
+            plans.push(best(graph, on, &options, watch)?);
+        }
         if objective == Objective::Placed {
             let mut search = Search::new(graph, on, (&options).into(), watch)?;
             let mut evaluator = Evaluator::default();
@@ -63,6 +62,8 @@ pub(super) fn by_time(
     plans.dedup_by(|a, b| a.nodes == b.nodes);
     let (mut fastest, mut simulated) = (None::<(u128, Plan)>, 0);
     let mut unfit = None;
+    // simulation takes time, too
+    let most = if watch.has_stopped() { 1 } else { SIMULATED };
     for plan in plans {
         let tasks = lower(graph, &plan).map_err(|e| PlanError::Rule(e.into()))?;
         if tasks.arenas.iter().any(|&bytes| bytes > cluster.capacity()) {
@@ -75,7 +76,7 @@ pub(super) fn by_time(
             fastest = Some((time, plan));
         }
         simulated += 1;
-        if simulated == SIMULATED {
+        if simulated == most {
             break;
         }
     }

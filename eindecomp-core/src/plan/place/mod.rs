@@ -107,11 +107,6 @@ impl<'a> Search<'a> {
         })
     }
 
-    /// Is there to be a further search?
-    pub fn goes_on(&self) -> bool {
-        self.watch.goes_on()
-    }
-
     /// The cheapest placement.
     ///
     /// # Errors
@@ -125,10 +120,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// A good placement whose joins have vectors that `keep` keeps; `None` if it keeps none.
+    /// A good placement whose joins have vectors that `keep` keeps; `None` if it keeps none. The same whenever a plan is to
+    /// end: few vectors are left, and what a plan is compared with must not depend on a clock.
     pub fn kept(&mut self, keep: Keep<'_>) -> Option<Placed> {
         let (domains, some) = self.model.kept(keep);
-        some.then(|| self.exact(&domains, false))
+        let watch = self.watch;
+        some.then(|| watch.through(|| self.exact(&domains, false)))
     }
 
     /// No placement whose joins have vectors that `keep` keeps is predicted to move fewer bytes; `None` if it keeps

@@ -20,10 +20,13 @@ pub trait Progress {
     fn keep_going(&self, status: &Status) -> bool;
 }
 
-/// Asks another one, until that says no: from then on every search of a plan ends at once.
+/// Asks another one, until that says no: from then on every search of a plan ends at once, but for those that are run
+/// [`through`](Watch::through).
 pub(crate) struct Watch<'a> {
     progress: &'a dyn Progress,
     stopped: Cell<bool>,
+    /// Are searches to be done to their end, whatever it says?
+    held: Cell<bool>,
 }
 
 impl<'a> Watch<'a> {
@@ -31,7 +34,16 @@ impl<'a> Watch<'a> {
         Watch {
             progress,
             stopped: Cell::new(false),
+            held: Cell::new(false),
         }
+    }
+
+    /// Runs a search to its end, even after the other one said no.
+    pub fn through<T>(&self, search: impl FnOnce() -> T) -> T {
+        let before = self.held.replace(true);
+        let found = search();
+        self.held.set(before);
+        found
     }
 
     /// Did it say no?
@@ -53,7 +65,7 @@ impl Progress for Watch<'_> {
     fn keep_going(&self, status: &Status) -> bool {
         let stops = self.stopped.get() || !self.progress.keep_going(status);
         self.stopped.set(stops);
-        !stops
+        !stops || self.held.get()
     }
 }
 
