@@ -142,6 +142,15 @@ impl Walk<'_, '_> {
             hard.then(|| guards.tried(plain, &outside))
         });
         let unproved = tried.is_some_and(|tried| tried != Tried::Outside);
+        let kept = at
+            .as_ref()
+            .filter(|_| declared && whole && !unproved)
+            .and_then(|at| {
+                let outside = guards::Outside { text, at, extent };
+                guards.kept(self.cx, plain, (&outside, &tensor.to_string()))
+            });
+        // Nor is one wrong that another read needs.
+        let unproved = unproved || matches!(kept, Some(None));
         let compared = at
             .as_ref()
             .filter(|_| declared && whole && !unproved)
@@ -159,11 +168,7 @@ impl Walk<'_, '_> {
             let mut beside = [at - &one, at + &one].into_iter();
             beside.find(|at| facts.inside(at, extent))
         });
-        let kept = at
-            .as_ref()
-            .filter(|_| declared && whole && !unproved)
-            .and_then(|at| guards.kept(self.cx, plain, &guards::Outside { text, at, extent }));
-        let nudged = kept.or(nudged);
+        let nudged = kept.flatten().or(nudged);
         let compared = compared.filter(|_| nudged.is_none());
         let mendable = declared && whole && !is_known && !grouped && compared.is_none();
         // Under a condition an offset is meant, unless nothing is inside.

@@ -84,13 +84,14 @@ impl<'e> Guards<'e> {
     }
 
     /// The position that a condition keeps inside, of more indices than the one that leaves its axis, where another
-    /// condition in its place would take away all use of an index, or what keeps another read inside.
+    /// condition in its place would take away all use of an index, or what keeps another read of the tensor inside;
+    /// none of the two where that is a read of another tensor.
     pub(in crate::syntax::check) fn kept(
         &self,
         cx: &BodyCx<'_>,
         plain: &Facts,
-        outside: &Outside<'_>,
-    ) -> Option<Dim> {
+        (outside, tensor): (&Outside<'_>, &str),
+    ) -> Option<Option<Dim>> {
         let value = cx.value()?;
         let mut facts = plain.clone();
         let conditions = self.conditions.iter();
@@ -101,19 +102,22 @@ impl<'e> Guards<'e> {
             let ExprKind::Binary(BinaryOp::Cmp(_), a, b) = &test.kind else {
                 continue;
             };
-            let mut sides = [a, b].into_iter().filter_map(|e| self.poly(e));
-            let meant = sides.find(|meant| {
-                let indices = self.indices_of(meant);
-                indices.len() > own.len()
-                    && own.is_subset(&indices)
-                    && facts.inside(meant, outside.extent)
-                    && (indices
-                        .difference(&own)
-                        .any(|index| used_once(value, index, test))
-                        || self.is_read(value, meant))
-            });
-            if meant.is_some() {
-                return meant;
+            for meant in [a, b].into_iter().filter_map(|e| self.poly(e)) {
+                let indices = self.indices_of(&meant);
+                let about = indices.len() > own.len() && own.is_subset(&indices);
+                if !about || !facts.inside(&meant, outside.extent) {
+                    continue;
+                }
+                let mut others = indices.difference(&own);
+                let reads = self.read_at(value, &meant);
+                if others.any(|index| used_once(value, index, test))
+                    || reads.iter().any(|t| t == tensor)
+                {
+                    return Some(Some(meant));
+                }
+                if !reads.is_empty() {
+                    return Some(None);
+                }
             }
         }
         None
@@ -125,12 +129,13 @@ impl<'e> Guards<'e> {
         symbols
     }
 
-    /// Does an expression read at this position?
-    fn is_read(&self, value: &Expr, at: &Dim) -> bool {
+    /// The tensors that an expression reads at this position.
+    fn read_at(&self, value: &Expr, at: &Dim) -> Vec<String> {
         let mut reads = Vec::new();
         reads_in(value, &mut reads);
-        let mut positions = reads.iter().flat_map(|(_, subs)| *subs);
-        positions.any(|sub| matches!(sub, Sub::Expr(e) if self.poly(e).as_ref() == Some(at)))
+        let here = |sub: &Sub| matches!(sub, Sub::Expr(e) if self.poly(e).as_ref() == Some(at));
+        let reads = reads.into_iter().filter(|(_, subs)| subs.iter().any(here));
+        reads.map(|(place, _)| place.to_string()).collect()
     }
 }
 
