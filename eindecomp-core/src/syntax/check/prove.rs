@@ -321,13 +321,14 @@ impl Facts {
         let goal = self.normal(d);
         self.asked.answer(self.number, goal, |goal, most| {
             let (proved, done) = search::proves(self, goal, most);
-            match self.by_rows(goal).filter(|_| !proved) {
-                Some((facts, goal)) => {
-                    let (proved, more) = search::proves(&facts, &goal, most);
-                    (proved, done + more)
-                }
-                None => (proved, done),
+            if proved {
+                return (true, done);
             }
+            let Some((facts, goal)) = self.by_rows(goal) else {
+                return (false, done);
+            };
+            let (proved, more) = search::proves(&facts, &goal, most);
+            (proved, done + more)
         })
     }
 

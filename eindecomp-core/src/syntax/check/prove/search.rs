@@ -56,8 +56,9 @@ fn at_the_worse_end(
     let symbols = goal.symbols().into_iter().rev();
     let mut symbols = symbols.filter(|symbol| !gone.contains(symbol));
     symbols.find_map(|symbol| {
-        let (factor, rest) = collect(goal, &symbol)?;
-        if is_sum(&factor) || is_sum(&-&factor) {
+        let (factor, rest) = collect(goal, &Atom::Sym(symbol.clone()));
+        let has = |d: &Dim| d.symbols().contains(&symbol);
+        if has(&factor) || has(&rest) || is_sum(&factor) || is_sum(&-&factor) {
             return None;
         }
         let last = facts.bounds(&symbol, false).into_iter().next()?;
@@ -199,17 +200,7 @@ impl Search<'_> {
     /// The goal times `b` with the quotient `a / b` at the end of its range that is worse; integers
     /// round, so that `b·goal ≥ 1 - b` suffices.
     fn without_quotient(&self, goal: &Dim, atom: &Atom, (a, b): (&Dim, &Dim)) -> Option<Dim> {
-        let (mut factor, mut rest) = (Dim::from(0), Dim::from(0));
-        for (monomial, coefficient) in goal.terms() {
-            let others = without(monomial, std::slice::from_ref(atom));
-            let sum = if others.is_some() {
-                &mut factor
-            } else {
-                &mut rest
-            };
-            let term = Dim::monomial(others.as_deref().unwrap_or(monomial));
-            *sum = &*sum + &(&term * &Dim::from(coefficient));
-        }
+        let (factor, rest) = collect(goal, atom);
         let last = b - &Dim::from(1);
         let end = match (is_sum(&-&factor), is_sum(&factor)) {
             (true, _) => a.clone(),
@@ -228,11 +219,11 @@ impl Search<'_> {
     }
 }
 
-/// `(factor, rest)` with `goal = factor·symbol + rest`, neither of which has the symbol.
-fn collect(goal: &Dim, symbol: &Arc<str>) -> Option<(Dim, Dim)> {
+/// `(factor, rest)` with `goal = factor·atom + rest`, by the terms that have the atom.
+fn collect(goal: &Dim, atom: &Atom) -> (Dim, Dim) {
     let (mut factor, mut rest) = (Dim::from(0), Dim::from(0));
     for (monomial, coefficient) in goal.terms() {
-        let others = without(monomial, &[Atom::Sym(symbol.clone())]);
+        let others = without(monomial, std::slice::from_ref(atom));
         let term = Dim::monomial(others.as_deref().unwrap_or(monomial));
         let sum = if others.is_some() {
             &mut factor
@@ -241,8 +232,7 @@ fn collect(goal: &Dim, symbol: &Arc<str>) -> Option<(Dim, Dim)> {
         };
         *sum = &*sum + &(&term * &Dim::from(coefficient));
     }
-    let gone = |d: &Dim| !d.symbols().contains(symbol);
-    (gone(&factor) && gone(&rest)).then_some((factor, rest))
+    (factor, rest)
 }
 
 /// Bounds of the remainders in the facts, of the quotients that these are of, and of the quotients that are
