@@ -83,8 +83,7 @@ impl BodyCx<'_> {
         if own || found.dtype != declared.dtype || pattern.names.len() != 1 {
             return None;
         }
-        let mut names = Vec::new();
-        left.iter().for_each(|index| members(index, &mut names));
+        let mut names: Vec<&IndexDecl> = left.iter().flat_map(members).collect();
         let mut reduces = Vec::new();
         reductions(value, &mut reduces);
         names.extend(reduces.iter().flat_map(|(reduce, _)| &reduce.indices));
@@ -143,19 +142,14 @@ impl Statement<'_, '_> {
     /// The names on the left, axis by axis.
     fn names(&self) -> Vec<Vec<&str>> {
         let axis = |index| {
-            let mut decls = Vec::new();
-            members(index, &mut decls);
-            decls.into_iter().map(|decl| decl.name.as_str()).collect()
+            let decls = members(index).into_iter();
+            decls.map(|decl| decl.name.as_str()).collect()
         };
         self.left.iter().map(axis).collect()
     }
 
     fn decls(&self) -> Vec<&IndexDecl> {
-        let mut decls = Vec::new();
-        self.left
-            .iter()
-            .for_each(|index| members(index, &mut decls));
-        decls
+        self.left.iter().flat_map(members).collect()
     }
 
     /// `let y[…]` with the edits made that stand on the left.
@@ -196,8 +190,7 @@ impl Statement<'_, '_> {
                 if !parts.iter().all(plain) {
                     return None;
                 }
-                let mut decls = Vec::new();
-                parts.iter().for_each(|index| members(index, &mut decls));
+                let decls: Vec<&IndexDecl> = parts.iter().flat_map(members).collect();
                 let span = whole(decls.first()?).join(whole(decls.last()?));
                 let texts: Vec<String> = decls.iter().map(|decl| decl.to_string()).collect();
                 let text = format!("({})", texts.join(", "));
@@ -217,9 +210,8 @@ impl Statement<'_, '_> {
         );
         let merged = self.left.iter().filter_map(|index| match index {
             LeftIndex::Merged(_, span) => {
-                let mut decls = Vec::new();
-                members(index, &mut decls);
-                let texts: Vec<String> = decls.iter().map(|decl| decl.to_string()).collect();
+                let decls = members(index).into_iter();
+                let texts: Vec<String> = decls.map(IndexDecl::to_string).collect();
                 Some((*span, texts.join(", ")))
             }
             _ => None,
@@ -365,11 +357,11 @@ fn exchanged<'n>(names: &[Vec<&'n str>], one: &'n str, other: &'n str) -> Vec<Ve
 }
 
 /// The indices of an axis on the left; none where it stands for any number of axes.
-fn members<'a>(index: &'a LeftIndex, out: &mut Vec<&'a IndexDecl>) {
+fn members(index: &LeftIndex) -> Vec<&IndexDecl> {
     match index {
-        LeftIndex::Index(decl) => out.push(decl),
-        LeftIndex::Rest(_) => {}
-        LeftIndex::Merged(parts, _) => parts.iter().for_each(|part| members(part, out)),
+        LeftIndex::Index(decl) => vec![decl],
+        LeftIndex::Rest(_) => Vec::new(),
+        LeftIndex::Merged(parts, _) => parts.iter().flat_map(members).collect(),
     }
 }
 
