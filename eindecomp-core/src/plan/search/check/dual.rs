@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::super::dual::Dual;
 use super::super::limits::Usage;
 use super::super::problem::{Edge, Problem};
-use super::Wrong;
+use super::{Wrong, over_time};
 
 /// What a dual proves: no assignment costs less.
 ///
@@ -26,11 +26,9 @@ pub fn bound(problem: &Problem, dual: &Dual) -> Result<u128, Wrong> {
         return Err(Wrong::Proof);
     }
     let scaled = |cost: u64| i128::from(cost) << dual.scale;
-    let mut sums = vec![0i128; limits.len() + 1];
-    for (t, &price) in dual.prices.iter().enumerate() {
-        sums[t + 1] = sums[t] + i128::from(price);
-    }
-    let price = |r: &Range<u32>| sums[r.end as usize] - sums[r.start as usize];
+    let asked = over_time(&dual.prices);
+    // below 2⁹⁶: the sum of 2³² prices at most
+    let price = |positions: &Range<u32>| asked(positions) as i128;
     let mut own: Vec<Vec<i128>> = problem
         .ids()
         .map(|v| problem.costs(v).iter().map(|&c| scaled(c)).collect())

@@ -11,7 +11,7 @@ use super::super::INFEASIBLE;
 use super::super::limits::Usage;
 use super::super::problem::{Edge, Problem, VarId};
 use super::super::proof::{Elimination, Fold};
-use super::Wrong;
+use super::{Wrong, over_time};
 use crate::quick::Table;
 
 /// Infeasible; no sum of costs comes to it.
@@ -26,10 +26,7 @@ pub(super) fn least(problem: &Problem, by: &Elimination, work: u64) -> Result<Op
     if by.scale > 30 || !(free || by.prices.len() == limits.len()) {
         return Err(Wrong::Proof);
     }
-    let mut sums = vec![0u128; limits.len() + 1];
-    for (t, &price) in by.prices.iter().enumerate() {
-        sums[t + 1] = sums[t] + u128::from(price);
-    }
+    let price = over_time(&by.prices);
     let mut all = Functions {
         all: Vec::new(),
         of: vec![Vec::new(); problem.variables()],
@@ -64,7 +61,7 @@ pub(super) fn least(problem: &Problem, by: &Elimination, work: u64) -> Result<Op
         all.add_edge(&e, table);
     }
     for (positions, usage) in problem.usages().iter().filter(|_| !free) {
-        let price = sums[positions.end as usize] - sums[positions.start as usize];
+        let price = price(positions);
         let asked = |&used: &u64| price.saturating_mul(used.into()).min(MOST);
         match usage {
             Usage::Value(v, table) => {

@@ -6,6 +6,8 @@ mod contraction;
 mod dual;
 mod elimination;
 
+use std::ops::Range;
+
 use super::limits::Usage;
 use super::problem::{Edge, Problem};
 use super::proof::{Proof, Proved};
@@ -128,6 +130,15 @@ pub fn bound(problem: &Problem, proof: &Proof, work: u64) -> Result<Option<u128>
             Ok(found.map(|found| found.saturating_add(constant)))
         }
     }
+}
+
+/// What one unit costs that is used at some positions, by the prices of all.
+fn over_time(prices: &[u64]) -> impl Fn(&Range<u32>) -> u128 {
+    let mut sums = vec![0u128; prices.len() + 1];
+    for (t, &price) in prices.iter().enumerate() {
+        sums[t + 1] = sums[t] + u128::from(price);
+    }
+    move |positions| sums[positions.end as usize] - sums[positions.start as usize]
 }
 
 fn cost(problem: &Problem, assignment: &[u32]) -> Result<u128, Wrong> {
