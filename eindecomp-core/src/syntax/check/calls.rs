@@ -369,6 +369,7 @@ impl BodyCx<'_> {
             return None;
         };
         let of = |s: &str| dims.get(s).cloned();
+        let mut possible = true;
         for clause in &callee.clauses {
             let sides = [&clause.left, &clause.right].map(|side| side.try_substitute(&of));
             let [Some(left), Some(right)] = sides else {
@@ -379,14 +380,13 @@ impl BodyCx<'_> {
                 continue;
             }
             let difference = &left - &right;
+            let here = format!("{left} {} {right}", clause.cmp.symbol());
+            let needs = match here == clause.to_string() {
+                true => format!("block `{name}` needs `{clause}`"),
+                false => format!("block `{name}` needs `{clause}`, that is `{here}`"),
+            };
             if clause.origin == Origin::Declared && !self.dims.only_consts(&difference) {
-                let here = format!("{left} {} {right}", clause.cmp.symbol());
-                let that_is = match here == clause.to_string() {
-                    true => String::new(),
-                    false => format!(", that is `{here}`"),
-                };
-                let text =
-                    format!("block `{name}` needs `{clause}`{that_is}, which does not follow");
+                let text = format!("{needs}, which does not follow");
                 let diag = Diag::new(Code::CalleeClause, path.span, text)
                     .secondary(clause.span, "needed here");
                 let fix = self.add_clause(&left, clause.cmp, &right);
@@ -394,7 +394,7 @@ impl BodyCx<'_> {
                 continue;
             }
             let (cmp, origin, span) = (clause.cmp, clause.origin.clone(), path.span);
-            let text = format!("block `{name}` needs `{clause}`, which does not hold");
+            let text = format!("{needs}, which does not hold");
             let diag =
                 Diag::new(Code::CalleeClause, span, text).secondary(clause.span, "needed here");
             let clause = Clause {
@@ -404,7 +404,13 @@ impl BodyCx<'_> {
                 origin,
                 span,
             };
+            let told = self.errors.len();
             self.require_or(clause, diag);
+            possible &= self.errors.len() == told;
+        }
+        // Of sizes that cannot be, nothing more is said.
+        if !possible {
+            return None;
         }
         let declared = callee.results.iter().map(|r| r.span).reduce(Span::join);
         let results = callee

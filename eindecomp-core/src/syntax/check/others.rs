@@ -264,6 +264,7 @@ impl Signature {
             places.extend([param.name.span, param.ty.span]);
             places.extend(types::dim_spans(&param.ty));
         }
+        places.extend(block.generics.iter().map(|generic| generic.name().span));
         places.extend(block.ret.types.iter().map(|ty| ty.span));
         places.extend(block.clauses.iter().map(|clause| clause.span));
         places
@@ -290,6 +291,9 @@ impl Signature {
         }
         let clauses = checked.into_iter().flat_map(|block| &block.clauses);
         let clauses = clauses.filter(|clause| clause.origin != Origin::Declared);
+        // Those of the dims themselves follow from the text.
+        let of_dim = |clause: &Clause| block.generics.iter().any(|g| g.name().span == clause.span);
+        let clauses = clauses.filter(|clause| !of_dim(clause));
         let implicit: Vec<ast::Clause> = clauses.filter_map(reread).collect();
         let count = implicit.len();
         bare.clauses.extend(implicit);

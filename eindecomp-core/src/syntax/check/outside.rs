@@ -7,7 +7,7 @@ use super::guards::{self, Guards, Tried};
 use super::lengths::Length;
 use super::padding::pad;
 use super::prove::{Equality, Facts};
-use super::ranges::{Walk, poly};
+use super::ranges::{Part, Walk, poly};
 use super::shifts::Range;
 use super::slips::rounded;
 use super::together::{Kind, Outside};
@@ -16,25 +16,27 @@ use crate::ein::dim::Atom;
 use crate::ein::{Dim, ScalarFn};
 use crate::syntax::ast::CmpOp;
 use crate::syntax::diag::{Code, Diag, Fix};
-use crate::syntax::token::Span;
 
 impl Walk<'_, '_> {
-    /// A position that was not proved, of a `whole` axis or of a member of a merged one: an obligation over consts, or an error.
+    /// A position that was not proved: an obligation over consts, or an error.
     pub(super) fn outside(
         &mut self,
         e: &Expr,
-        (span, axis): (Span, usize),
-        whole: bool,
+        part: Part,
         extent: &Dim,
         (plain, facts): (&Facts, &Facts),
     ) {
         let _helping = self.cx.facts.helping();
         let one = Dim::from(1);
+        let (span, axis) = (part.read, part.axis);
         let Some(access) = self.accesses.get(&span).cloned() else {
             return;
         };
-        let text = &access.subs[axis];
         let at = poly(e, &self.names);
+        let branch = at.as_ref().filter(|_| part.branch).map(Dim::to_string);
+        let text = branch.as_ref().unwrap_or(&access.subs[axis]);
+        // Another position would stand in place of all of it.
+        let whole = part.whole && !part.branch;
         let names = self.names.clone();
         let guards = Guards::of(self.cx, span, &names);
         let end = |low| at.as_ref().and_then(|at| self.endpoint(at, facts, low));
@@ -87,7 +89,7 @@ impl Walk<'_, '_> {
             (Some(low), Some(high)) => format!("ranges over {low}..={high}, outside"),
             _ => "may be outside".to_owned(),
         };
-        let message = match whole {
+        let message = match part.whole {
             true => format!("`{text}` {range} axis {axis} of `{tensor}` (0..{extent})"),
             false => format!("this member of `{text}` {range} its part of the axis (0..{extent})"),
         };
@@ -208,11 +210,12 @@ impl Walk<'_, '_> {
                 .or_else(|| guards.last(plain, &outside))
         });
         let guarded = corrected.is_some();
-        let padded = whole && !hopeless && !guarded && !self.stores && self.as_declared(&at);
+        let padded = part.whole && !hopeless && !guarded && !self.stores && self.as_declared(&at);
         // An `else` excuses no index that reads an axis by itself.
         let bare = matches!(e.kind, ExprKind::Index(id) if *text == *self.indices[id.at()].name);
         let padded = padded && !grouped && !shifted && !access.padded && !bare;
-        let inside = at.as_ref().map(|at| inside(facts, text, at, extent));
+        let alone = at.as_ref().filter(|_| !part.branch);
+        let inside = alone.map(|at| inside(facts, text, at, extent));
         let mut pads = match padded {
             true => pad(self.cx, &access, &inside.unwrap_or_default()),
             false => Vec::new(),
@@ -270,7 +273,7 @@ impl Walk<'_, '_> {
                 factor(extent)
             )),
             Some(help) => diag.help(help),
-            None if !whole => diag.help("read it under an `if` that keeps the member in range"),
+            None if !part.whole => diag.help("read it under an `if` that keeps the member in range"),
             None => match interior.or_else(|| self.no_position(e).map(str::to_owned)) {
                 Some(help) => diag.help(help),
                 None => match at.as_ref().and_then(|at| self.undeclared(at)) {

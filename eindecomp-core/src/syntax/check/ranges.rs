@@ -146,6 +146,19 @@ pub(super) fn index_facts(facts: &mut Facts, name: &Arc<str>, extent: &Dim) {
     facts.assume_nonneg(&last);
 }
 
+/// What is to be inside.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    /// The read.
+    pub(super) read: Span,
+    /// Which axis of it.
+    pub(super) axis: usize,
+    /// Of the whole axis, not of a member of a merged one.
+    pub(super) whole: bool,
+    /// A branch of the position.
+    pub(super) branch: bool,
+}
+
 /// A statement's value or target.
 pub(super) struct Walk<'w, 'a> {
     pub(super) cx: &'w mut BodyCx<'a>,
@@ -308,11 +321,21 @@ impl Walk<'_, '_> {
         };
         let (mut needed, before) = (false, self.outside.len());
         for (axis, (sub, extent)) in read.subs.iter_mut().zip(&t.axes).enumerate() {
+            let part = Part {
+                read: span,
+                axis,
+                whole: true,
+                branch: false,
+            };
+            let member = Part {
+                whole: false,
+                ..part
+            };
             match sub {
                 Sub::Merged(..) => {}
                 Sub::Expr(e) if padded && !by_itself(axis, e) => {}
                 Sub::Expr(e) => {
-                    needed |= self.position(e, extent, (span, axis), true, (plain, guarded));
+                    needed |= self.position(e, extent, part, (plain, guarded));
                 }
                 Sub::Mixed(mixed) => {
                     let Some(extents) = self.member_extents(mixed, extent) else {
@@ -321,8 +344,7 @@ impl Walk<'_, '_> {
                     mixed.extents = extents;
                     for (e, extent) in mixed.members.iter().zip(&mixed.extents) {
                         let bare = matches!(e.kind, ExprKind::Index(_));
-                        needed |= !bare
-                            && self.position(e, extent, (span, axis), false, (plain, guarded));
+                        needed |= !bare && self.position(e, extent, member, (plain, guarded));
                     }
                 }
             }
@@ -357,18 +379,32 @@ impl Walk<'_, '_> {
         &mut self,
         e: &Expr,
         extent: &Dim,
-        (span, axis): (Span, usize),
-        whole: bool,
+        part: Part,
         (plain, guarded): (&Facts, &Facts),
     ) -> bool {
+        // What data choose among has to be inside, whichever they choose.
+        if let ExprKind::If(cond, a, b) = &e.kind {
+            return [(true, a), (false, b)]
+                .into_iter()
+                .fold(false, |needed, (truth, branch)| {
+                    let (mut plain, mut guarded) = (plain.clone(), guarded.clone());
+                    assume(&mut plain, cond, truth, &self.names);
+                    assume(&mut guarded, cond, truth, &self.names);
+                    let part = Part {
+                        branch: true,
+                        ..part
+                    };
+                    self.position(branch, extent, part, (&plain, &guarded)) || needed
+                });
+        }
         // Most accesses are by the axis's own index, which needs no proof.
-        if is_own(e, extent, self.indices) || data_dependent(e) || self.inside(e, extent, plain) {
+        if is_own(e, extent, self.indices) || of_data(e) || self.inside(e, extent, plain) {
             return false;
         }
         if self.inside(e, extent, guarded) {
             return true;
         }
-        self.outside(e, (span, axis), whole, extent, (plain, guarded));
+        self.outside(e, part, extent, (plain, guarded));
         false
     }
 
@@ -454,8 +490,12 @@ fn is_own(e: &Expr, axis: &Dim, indices: &[Index]) -> bool {
     matches!(e.kind, ExprKind::Index(id) if indices[id.at()].extent == *axis)
 }
 
-/// Does a tensor or host value decide it? Then the kernel checks the range.
-pub(super) fn data_dependent(e: &Expr) -> bool {
-    let reduces = |e: &&Expr| matches!(e.kind, ExprKind::Reduce(_));
-    e.has_data() || e.nodes().iter().any(reduces)
+/// Is it computed from values of tensors, inputs or the host? Then the kernel checks the range. Those that a condition in it
+/// reads only choose.
+pub(super) fn of_data(e: &Expr) -> bool {
+    match &e.kind {
+        ExprKind::Read(_) | ExprKind::Host(_) | ExprKind::Reduce(_) => true,
+        ExprKind::If(_, a, b) => of_data(a) || of_data(b),
+        _ => e.children().into_iter().any(of_data),
+    }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::fixes::exchanged;
 use super::prove::Facts;
-use super::ranges::{Walk, data_dependent, index_facts, poly};
+use super::ranges::{Walk, index_facts, of_data, poly};
 use super::together::{Kind, Outside};
 use super::tree::{Expr, ExprKind, IndexId, Read, Sub};
 use super::walk::{named, path_to};
@@ -235,7 +235,7 @@ impl Walk<'_, '_> {
             ExprKind::Read(read) if read.otherwise.is_none() => {
                 let axes = read.place.ty.tensor().map_or(&[][..], |t| &t.axes);
                 let inside = |(sub, axis): (&Sub, &Dim)| match sub {
-                    Sub::Expr(e) => data_dependent(e) || self.inside(e, axis, &facts),
+                    Sub::Expr(e) => of_data(e) || self.inside(e, axis, &facts),
                     Sub::Merged(..) => true,
                     Sub::Mixed(_) => false,
                 };

@@ -129,8 +129,15 @@ fn one(first: Outside, more: &[Outside]) -> Diag {
         Some(found.1.clone())
     };
     for kind in kinds {
-        let rest: Option<Vec<Fix>> = more.iter().map(|o| of(&o.fixes, kind)).collect();
-        let all = of(&first.fixes, kind).zip(rest);
+        let own = of(&first.fixes, kind);
+        // What says of the sizes all that another needs, mends it too.
+        let enough = |fix: &&Fix| {
+            let own = own.as_ref().map_or(&[][..], |own| &own.edits);
+            fix.edits.iter().all(|edit| own.contains(edit))
+        };
+        let same = |o: &Outside| of(&o.fixes, kind).or_else(|| o.clause().filter(enough).cloned());
+        let rest: Option<Vec<Fix>> = more.iter().map(same).collect();
+        let all = own.clone().zip(rest);
         diag = diag.fixes(all.and_then(|(fix, rest)| merged(fix, &rest)));
     }
     match diag.fixes.is_empty() {

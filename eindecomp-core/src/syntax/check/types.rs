@@ -505,13 +505,13 @@ fn sizes(
     results: &[ResultVar],
 ) -> Vec<Clause> {
     let of_params = params.iter().flat_map(|param| param.ty.dims());
-    let axes: Vec<&Dim> = of_params
-        .chain(results.iter().flat_map(|result| result.ty.dims()))
-        .collect();
+    let given: Vec<&Dim> = of_params.collect();
+    let of_results = results.iter().flat_map(|result| result.ty.dims());
+    let axes: Vec<&Dim> = given.iter().copied().chain(of_results).collect();
     let solved = |name: &&Ident| {
         let dim = Dim::sym(name.name.clone());
         let inside = |axis: &&Dim| axis.symbols().contains(&name.name);
-        dims.contains(&name.name) && !axes.contains(&&dim) && axes.iter().any(inside)
+        dims.contains(&name.name) && !given.contains(&&dim) && axes.iter().any(inside)
     };
     let clause = |name: &Ident| Clause {
         left: Dim::sym(name.name.clone()),
