@@ -15,7 +15,6 @@ fn eindecomp(args: &[&str]) -> Output {
         .current_dir(example())
         // It builds the example to ask for its blocks.
         .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
-        .env("CARGO_PROFILE_DEV_BUILD_OVERRIDE_OPT_LEVEL", "0")
         .output()
         .unwrap()
 }
