@@ -28,8 +28,26 @@ pub struct Source {
     consts: &'static [(&'static str, i64)],
     kernels: &'static [(&'static str, KernelFn)],
     others: &'static [(&'static str, Other)],
+    known: OnceLock<Box<dyn Known>>,
+}
+
+/// What is found of a program by its text, each part once.
+#[derive(Default)]
+struct Found {
     parsed: OnceLock<(Program, Vec<Diag>)>,
     read: OnceLock<Result<Read, String>>,
+}
+
+/// A [`Found`], whose type says that threads may share it: every user's crate has a static of it, for which rustc
+/// would else look at each type of the tree, in every check.
+trait Known: Send + Sync {
+    fn found(&self) -> &Found;
+}
+
+impl Known for Found {
+    fn found(&self) -> &Found {
+        self
+    }
 }
 
 /// A block or struct of another program.
@@ -89,17 +107,21 @@ impl Source {
             consts,
             kernels,
             others,
-            parsed: OnceLock::new(),
-            read: OnceLock::new(),
+            known: OnceLock::new(),
         }
     }
 
+    fn found(&self) -> &Found {
+        self.known.get_or_init(|| Box::<Found>::default()).found()
+    }
+
     fn parsed(&self) -> &(Program, Vec<Diag>) {
-        self.parsed.get_or_init(|| parse_text(self.text))
+        let found = self.found();
+        found.parsed.get_or_init(|| parse_text(self.text))
     }
 
     fn read(&self) -> Result<&Read, String> {
-        let read = self.read.get_or_init(|| self.read_once());
+        let read = self.found().read.get_or_init(|| self.read_once());
         read.as_ref().map_err(String::clone)
     }
 

@@ -14,7 +14,8 @@ const MAX_GROUPS: usize = 400;
 pub struct Source {
     krate: Ident,
     spans: Vec<proc_macro2::Span>,
-    words: BTreeMap<u32, Ident>,
+    /// Identifiers with their places, in order.
+    words: Vec<(u32, Ident)>,
     others: Vec<Elsewhere>,
     paths: RefCell<BTreeMap<String, TokenStream>>,
 }
@@ -39,7 +40,7 @@ impl Source {
     pub fn read(krate: Ident, stream: TokenStream) -> (Source, TokenBuffer, Vec<Diag>) {
         let mut flat = Flat {
             spans: Vec::new(),
-            words: BTreeMap::new(),
+            words: Vec::new(),
             out: Builder::new(),
         };
         flat.stream(stream, 0);
@@ -82,7 +83,8 @@ impl Source {
 
     /// The identifier that `span` starts with.
     pub fn word(&self, span: Span) -> Option<&Ident> {
-        self.words.get(&span.start)
+        let at = self.words.binary_search_by_key(&span.start, |(at, _)| *at);
+        at.ok().map(|at| &self.words[at].1)
     }
 
     /// The line of the file in which `span` starts; 0 outside of a compiler.
@@ -126,7 +128,7 @@ impl Elsewhere {
 
 struct Flat {
     spans: Vec<proc_macro2::Span>,
-    words: BTreeMap<u32, Ident>,
+    words: Vec<(u32, Ident)>,
     out: Builder,
 }
 
@@ -144,7 +146,7 @@ impl Flat {
                 TokenTree::Ident(ident) => {
                     let span = self.span(ident.span());
                     self.out.ident(&ident.to_string(), span);
-                    self.words.insert(span.start, ident);
+                    self.words.push((span.start, ident));
                 }
                 TokenTree::Punct(punct) => {
                     let span = self.span(punct.span());

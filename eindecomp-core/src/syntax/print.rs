@@ -40,6 +40,10 @@ struct Indented<'a, 'b>(&'a mut fmt::Formatter<'b>, bool);
 
 impl Write for Indented<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
+        // Most texts are parts of a line.
+        if !self.1 && !text.as_bytes().contains(&b'\n') {
+            return self.0.write_str(text);
+        }
         for line in text.split_inclusive('\n') {
             if self.1 && line != "\n" {
                 self.0.write_str("    ")?;

@@ -19,7 +19,11 @@ impl Expr {
     pub fn children(&self) -> Vec<&Expr> {
         match &self.kind {
             ExprKind::Lit(_) | ExprKind::Name(_) => Vec::new(),
-            ExprKind::Access { subs, .. } => subs.iter().flat_map(Sub::exprs).collect(),
+            ExprKind::Access { subs, .. } => {
+                let mut out = Vec::with_capacity(subs.len());
+                subs.iter().for_each(|sub| sub.collect(&mut out));
+                out
+            }
             ExprKind::Call { args, .. } | ExprKind::Tuple(args) => args.iter().collect(),
             ExprKind::Unary(_, a) | ExprKind::Cast(a, _) | ExprKind::Paren(a) => vec![a],
             ExprKind::Binary(_, a, b) => vec![a, b],
@@ -174,10 +178,16 @@ pub enum Sub {
 impl Sub {
     /// The expressions in it.
     pub(in crate::syntax) fn exprs(&self) -> Vec<&Expr> {
+        let mut out = Vec::new();
+        self.collect(&mut out);
+        out
+    }
+
+    fn collect<'e>(&'e self, out: &mut Vec<&'e Expr>) {
         match self {
-            Sub::Expr(e) => vec![e],
-            Sub::Rest(_) => Vec::new(),
-            Sub::Merged(parts, _) => parts.iter().flat_map(Sub::exprs).collect(),
+            Sub::Expr(e) => out.push(e),
+            Sub::Rest(_) => {}
+            Sub::Merged(parts, _) => parts.iter().for_each(|part| part.collect(out)),
         }
     }
 

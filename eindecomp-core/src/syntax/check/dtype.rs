@@ -70,9 +70,13 @@ pub(super) enum Flex {
 /// Is it made of numeric literals alone?
 pub(super) fn flex(e: &Expr) -> Option<Flex> {
     let join = |parts: &[&Expr]| {
-        let kinds: Option<Vec<Flex>> = parts.iter().map(|p| flex(p)).collect();
-        let float = kinds?.contains(&Flex::Float);
-        Some(if float { Flex::Float } else { Flex::Int })
+        let mut joined = Flex::Int;
+        for part in parts {
+            if flex(part)? == Flex::Float {
+                joined = Flex::Float;
+            }
+        }
+        Some(joined)
     };
     match &e.kind {
         ExprKind::Lit(Value::Int(_)) => Some(Flex::Int),

@@ -232,6 +232,8 @@ impl<'a> Walk<'a> {
             }
             _ => {}
         }
-        expr.children().into_iter().for_each(|e| self.expr(e));
+        for child in expr.children() {
+            self.expr(child);
+        }
     }
 }

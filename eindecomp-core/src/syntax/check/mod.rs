@@ -134,8 +134,13 @@ pub fn check_program(program: &Program) -> Checked {
 /// [`check_program`] for a program that uses blocks and structs of others.
 pub fn check_with(program: &Program, others: &Others) -> Checked {
     let mut declared = types::Declared::of(program, others);
+    let is_generic = |item: &Item| matches!(item, Item::Block(b) if instance::is_generic(b));
     let mut checked = Checked {
-        program: Arc::new(program.clone()),
+        // Of instances alone, which are made of it.
+        program: match program.items.iter().any(is_generic) {
+            true => Arc::new(program.clone()),
+            false => Arc::default(),
+        },
         others: Arc::new(others.clone()),
         ..Checked::default()
     };

@@ -281,14 +281,27 @@ impl Signature {
 
     /// Of a block; `checked` is the same block after the check, if it is right so far.
     pub fn block(block: &ast::Block, checked: Option<&Block>) -> Signature {
-        let mut bare = block.clone();
-        bare.head.attrs.clear();
-        bare.head.vis = ast::Vis::Private;
-        bare.stmts.clear();
-        for param in &mut bare.params {
-            let is_role = |attr: &ast::Attr| !matches!(attr.kind, AttrKind::Doc(_));
-            param.attrs.retain(is_role);
-        }
+        let is_role = |attr: &&ast::Attr| !matches!(attr.kind, AttrKind::Doc(_));
+        let bare_param = |param: &ast::Param| ast::Param {
+            attrs: param.attrs.iter().filter(is_role).cloned().collect(),
+            ..param.clone()
+        };
+        let mut bare = ast::Block {
+            head: ast::Head {
+                attrs: Vec::new(),
+                vis: ast::Vis::Private,
+                name: block.head.name.clone(),
+            },
+            generics: block.generics.clone(),
+            params: block.params.iter().map(bare_param).collect(),
+            ret: block.ret.clone(),
+            clauses: block.clauses.clone(),
+            stmts: Vec::new(),
+            result: block.result.clone(),
+            unnamed: block.unnamed.clone(),
+            signature: block.signature,
+            splits: block.splits.clone(),
+        };
         let clauses = checked.into_iter().flat_map(|block| &block.clauses);
         let clauses = clauses.filter(|clause| clause.origin != Origin::Declared);
         // Those of the dims themselves follow from the text.

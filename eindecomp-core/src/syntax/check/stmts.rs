@@ -1,7 +1,6 @@
 //! Statements: tensors, aliases, loops, results.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use super::body::BodyCx;
 use super::dims::too_long;
@@ -24,11 +23,15 @@ impl<'a> BodyCx<'a> {
     /// Every statement, or `None` if one is wrong.
     pub(super) fn stmts(&mut self, stmts: &'a [ast::Stmt]) -> Option<Vec<Stmt>> {
         let mut out = Some(Vec::new());
-        for (at, stmt) in stmts.iter().enumerate() {
-            let outer = std::mem::replace(&mut self.upcoming, defined(&stmts[at + 1..]));
-            self.upcoming.extend(outer.iter().cloned());
+        let outer = self.upcoming.len();
+        for stmt in stmts.iter().rev() {
+            let names = defined(stmt).iter().rev();
+            (self.upcoming).extend(names.map(|name| (name.name.clone(), name.span)));
+        }
+        for stmt in stmts {
+            let left = self.upcoming.len().saturating_sub(defined(stmt).len());
+            self.upcoming.truncate(left.max(outer));
             let checked = self.stmt(stmt);
-            self.upcoming = outer;
             match (checked, &mut out) {
                 (Some(stmt), Some(out)) => out.push(stmt),
                 _ => out = None,
@@ -533,15 +536,10 @@ impl<'a> BodyCx<'a> {
     }
 }
 
-/// What statements define, with their places.
-fn defined(stmts: &[ast::Stmt]) -> Vec<(Arc<str>, Span)> {
-    stmts
-        .iter()
-        .filter_map(|stmt| match &stmt.kind {
-            StmtKind::Let { pat, .. } => Some(&pat.names),
-            _ => None,
-        })
-        .flatten()
-        .map(|name| (name.name.clone(), name.span))
-        .collect()
+/// What a statement defines.
+fn defined(stmt: &ast::Stmt) -> &[Ident] {
+    match &stmt.kind {
+        StmtKind::Let { pat, .. } => &pat.names,
+        _ => &[],
+    }
 }

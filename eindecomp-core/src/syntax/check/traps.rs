@@ -439,8 +439,9 @@ fn comparisons<'e>(e: &'e ast::Expr, out: &mut Vec<&'e ast::Expr>) {
     if comparison(e).is_some() {
         out.push(e);
     }
-    let children = e.children().into_iter();
-    children.for_each(|e| comparisons(e, out));
+    for child in e.children() {
+        comparisons(child, out);
+    }
 }
 
 /// A reduction of a product with a comparison behind it.

@@ -101,6 +101,7 @@ impl BodyCx<'_> {
     fn later(&self, name: &Ident) -> Option<Span> {
         self.upcoming
             .iter()
+            .rev()
             .find(|(n, _)| *n == name.name)
             .map(|(_, span)| *span)
     }

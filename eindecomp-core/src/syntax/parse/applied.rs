@@ -21,6 +21,10 @@ impl Parser {
         }) else {
             return Ok(ExprKind::Name(place));
         };
+        let indices = self.is_open(Delim::Brace) || self.is("<");
+        if !indices && !self.starts_value() {
+            return Ok(ExprKind::Name(place));
+        }
         let begin = self.at;
         let (head, below) = match name.as_str().split_once('_') {
             Some((head, below)) if meant_agg(head).is_some() => (head, below),

@@ -9,63 +9,43 @@ use crate::syntax::literal;
 use crate::syntax::token::{Delim, Span, Tok};
 
 /// Does Rust keep the word for itself? Every name can be one in the generated code too. Asked of
-/// each word of a program, so it is no search in a list.
+/// each word of a program, so it is no search in a list, and few words are as long as it.
 fn is_keyword(word: &str) -> bool {
-    matches!(
-        word,
-        "abstract"
-            | "as"
-            | "async"
-            | "await"
-            | "become"
-            | "box"
-            | "break"
-            | "const"
-            | "continue"
-            | "crate"
-            | "do"
-            | "dyn"
-            | "else"
-            | "enum"
-            | "extern"
-            | "false"
-            | "final"
-            | "fn"
-            | "for"
-            | "gen"
-            | "if"
-            | "impl"
-            | "in"
-            | "let"
-            | "loop"
-            | "macro"
-            | "match"
-            | "mod"
-            | "move"
-            | "mut"
-            | "override"
-            | "priv"
-            | "pub"
-            | "ref"
-            | "return"
-            | "self"
-            | "Self"
-            | "static"
-            | "struct"
-            | "super"
-            | "trait"
-            | "true"
-            | "try"
-            | "type"
-            | "typeof"
-            | "unsafe"
-            | "unsized"
-            | "use"
-            | "virtual"
-            | "where"
-            | "while"
-            | "yield"
-    )
+    match word.len() {
+        2 => matches!(word, "as" | "do" | "fn" | "if" | "in"),
+        3 => matches!(
+            word,
+            "box" | "dyn" | "for" | "gen" | "let" | "mod" | "mut" | "pub" | "ref" | "try" | "use"
+        ),
+        4 => matches!(
+            word,
+            "else" | "enum" | "impl" | "loop" | "move" | "priv" | "self" | "Self" | "true" | "type"
+        ),
+        5 => matches!(
+            word,
+            "async"
+                | "await"
+                | "break"
+                | "const"
+                | "crate"
+                | "false"
+                | "final"
+                | "macro"
+                | "match"
+                | "super"
+                | "trait"
+                | "where"
+                | "while"
+                | "yield"
+        ),
+        6 => matches!(
+            word,
+            "become" | "extern" | "return" | "static" | "struct" | "typeof" | "unsafe"
+        ),
+        7 => matches!(word, "unsized" | "virtual"),
+        8 => matches!(word, "abstract" | "continue" | "override"),
+        _ => false,
+    }
 }
 
 /// Those of them that the language uses.

@@ -63,6 +63,9 @@ impl Parser {
 
     /// The operator that stands here, in whatever spelling, and the number of its tokens.
     fn binary_op(&self) -> Option<(BinaryOp, usize)> {
+        if let Some(Tok::Close(_) | Tok::Punct("," | ";")) = self.peek() {
+            return None;
+        }
         if let Some(foreign) = self.foreign_operator() {
             return Some(foreign);
         }

@@ -342,12 +342,14 @@ impl Parser {
 
     /// `x.T`, where `x` has two axes that are known: in front of indices, or as a whole value.
     fn transposed(&mut self, place: &Place) -> Option<Diag> {
-        let (root, shape) = self.tensor_of(place)?;
-        let [a, b] = &shape[..] else { return None };
-        let last = place.fields.last()?;
-        if place.fields.len() != 1 || !matches!(last.as_str(), "T" | "mT") {
+        let [last] = &place.fields[..] else {
+            return None;
+        };
+        if !matches!(last.as_str(), "T" | "mT") {
             return None;
         }
+        let (root, shape) = self.tensor_of(place)?;
+        let [a, b] = &shape[..] else { return None };
         let text = format!("`{root}` has no field `{last}`: axes change places by their indices");
         let diag = Diag::new(Code::UnknownField, last.span, text);
         if self.is_open(Delim::Bracket) {

@@ -75,15 +75,17 @@ impl Expr {
             ExprKind::Cast(e) => vec![e],
             ExprKind::If(c, a, b) => vec![c, a, b],
             ExprKind::Reduce(r) => r.filter.iter().chain([&r.body]).collect(),
-            ExprKind::Read(r) => r
-                .subs
-                .iter()
-                .flat_map(|sub| match sub {
-                    Sub::Expr(e) => vec![e],
-                    Sub::Merged(..) => Vec::new(),
-                    Sub::Mixed(mixed) => mixed.members.iter().collect(),
-                })
-                .collect(),
+            ExprKind::Read(r) => {
+                let mut out = Vec::with_capacity(r.subs.len());
+                for sub in &r.subs {
+                    match sub {
+                        Sub::Expr(e) => out.push(e),
+                        Sub::Merged(..) => {}
+                        Sub::Mixed(mixed) => out.extend(&mixed.members),
+                    }
+                }
+                out
+            }
             _ => Vec::new(),
         }
     }
