@@ -8,7 +8,7 @@
 use eindecomp_core::syntax::ast::{self, Program, Vis};
 use eindecomp_core::syntax::check::{self, Checked, Mentions, Others, Signature};
 use eindecomp_core::syntax::parse::parse_text_at;
-use eindecomp_core::syntax::{Span, literal, parse};
+use eindecomp_core::syntax::{Diag, Span, literal, parse};
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{format_ident, quote, quote_spanned};
 use std::collections::BTreeMap;
@@ -260,7 +260,10 @@ fn finish(krate: Ident, done: TokenStream, program: TokenStream) -> TokenStream 
     let before = check::check_with(&program, &Others::unseen());
     let after = check::check_with(&program, &others);
     let mut errors = after.errors.clone();
-    errors.retain(|diag| !before.errors.contains(diag));
+    let told = |diag: &Diag| {
+        (before.errors.iter()).any(|b| (b.code, b.primary) == (diag.code, diag.primary))
+    };
+    errors.retain(|diag| !told(diag));
     let mut out = report::errors(&source, &errors);
     if after.errors.is_empty() {
         out.extend(report::warnings(&source, &after));

@@ -1,5 +1,5 @@
 //! Recursive descent over the whole grammar: items here, the rest in submodules; `applied`, `axes`, `brackets`,
-//! `compound`, `constants`, `declared`, `foreign`, `kept`, `scatter`, `sliced`, `slips` and `whole`: what other languages write.
+//! `choices`, `compound`, `constants`, `declared`, `foreign`, `kept`, `scatter`, `sliced`, `slips` and `whole`: what other languages write.
 //!
 //! An error ends the statement or item it is in, and reading goes on behind it, so that one run
 //! reports several. Nesting is bounded by [`MAX_DEPTH`] and the operators of a statement by
@@ -11,6 +11,7 @@ mod applied;
 mod attrs;
 mod axes;
 mod brackets;
+mod choices;
 mod clauses;
 mod compound;
 mod constants;
@@ -90,13 +91,18 @@ pub fn parse_text(source: &str) -> (Program, Vec<Diag>) {
 /// [`parse_text`], every span shifted by `base`.
 pub fn parse_text_at(source: &str, base: u32) -> (Program, Vec<Diag>) {
     let (tokens, mut diags) = lex_at(source, base);
+    // Of a text whose brackets do not nest nothing else is said, unless it is known which is meant.
     let broken = tokens.broken();
-    if let ([_], 0, Some(_)) = (&diags[..], base, broken) {
-        let with_fix = |diag| brackets::with_fix(diag, source, &tokens);
-        diags = diags.into_iter().map(with_fix).collect();
+    if broken.is_some() && !tokens.nests() {
+        let mut diags = match base {
+            0 => brackets::one_mistake(diags, source, &tokens),
+            _ => diags,
+        };
+        diags.sort_by_key(|diag| diag.primary);
+        return (Program::default(), diags);
     }
     let (program, more) = parse(tokens);
-    // What follows a bracket that is never closed was not meant to be inside.
+    // What follows a string or comment that is never closed was not meant to be inside.
     let follows = |diag: &Diag| diag.code == Code::Syntax && Some(diag.primary) > broken;
     let more = more.into_iter();
     diags.extend(more.filter(|diag| broken.is_none() || !follows(diag)));

@@ -157,6 +157,8 @@ pub struct TokenBuffer {
     partner: Vec<usize>,
     end: Span,
     broken: Option<Span>,
+    /// Brackets as they stand in the source.
+    brackets: Vec<(Tok, Span)>,
 }
 
 impl TokenBuffer {
@@ -185,6 +187,25 @@ impl TokenBuffer {
     /// that is not closed, or a bracket that closes nothing.
     pub fn broken(&self) -> Option<Span> {
         self.broken
+    }
+
+    /// The brackets as they stand in the source, whether they nest or not.
+    pub fn brackets(&self) -> &[(Tok, Span)] {
+        &self.brackets
+    }
+
+    /// Do the brackets of the source nest?
+    pub fn nests(&self) -> bool {
+        let mut open = Vec::new();
+        let fits = self.brackets.iter().all(|(tok, _)| match tok {
+            Tok::Open(delim) => {
+                open.push(*delim);
+                true
+            }
+            Tok::Close(delim) => open.pop() == Some(*delim),
+            _ => true,
+        });
+        fits && open.is_empty()
     }
 
     /// Takes the `>` off the `>=` at `index`, which becomes `=`.
@@ -304,6 +325,7 @@ impl Builder {
 
     /// Adds an opening bracket.
     pub fn open(&mut self, delim: Delim, span: Span) {
+        self.buffer.brackets.push((Tok::Open(delim), span));
         self.open.push(self.buffer.tokens.len());
         self.push(Tok::Open(delim), span);
     }
@@ -311,6 +333,7 @@ impl Builder {
     /// Adds a closing bracket. One that closes nothing is reported and dropped; brackets left open
     /// inside are reported and closed.
     pub fn close(&mut self, delim: Delim, span: Span) {
+        self.buffer.brackets.push((Tok::Close(delim), span));
         let matches = |b: &TokenBuffer, at: usize| b.tokens[at].tok == Tok::Open(delim);
         if !self.open.iter().any(|&at| matches(&self.buffer, at)) {
             return self.close_other(delim, span);

@@ -135,7 +135,12 @@ pub fn errors(source: &str) -> Vec<Diag> {
     }
     let before = check::check_with(&program, &Others::unseen()).errors;
     let after = check::check_with(&program, &known).errors;
-    let new = after.into_iter().filter(|diag| !before.contains(diag));
+    let told = |diag: &Diag| {
+        before
+            .iter()
+            .any(|b| (b.code, b.primary) == (diag.code, diag.primary))
+    };
+    let new = after.into_iter().filter(|diag| !told(diag));
     errors.extend(new.collect::<Vec<_>>().into_iter().chain(before));
     for (span, _) in errors.iter_mut().flat_map(|diag| &mut diag.secondary) {
         let around = places

@@ -3,12 +3,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::ranges::multiplies_exactly;
 use super::tree::{Clause, Origin};
 use crate::ein::{DType, Dim};
 use crate::syntax::ast::{self, CmpOp, DimKind, DimOp};
 use crate::syntax::diag::{Code, Diag, Fix};
 use crate::syntax::names::nearest;
 use crate::syntax::token::Span;
+
+/// Numbers in extents and clauses are at most this, so that no sum of them leaves 64 bits.
+const LARGEST: i64 = 1 << 53;
 
 /// A `..` without its dim, or where none can stand.
 pub(super) fn no_rest(span: Span, text: &str) -> Diag {
@@ -55,8 +59,8 @@ impl DimScope {
     pub(super) fn dim(&mut self, dim: &ast::Dim, errors: &mut Vec<Diag>) -> Option<Dim> {
         match &dim.kind {
             DimKind::Int(n) => match i64::try_from(*n) {
-                Ok(n) => Some(Dim::from(n)),
-                Err(_) => {
+                Ok(n) if n <= LARGEST => Some(Dim::from(n)),
+                _ => {
                     errors.push(Diag::new(
                         Code::Literal,
                         dim.span,
@@ -90,8 +94,8 @@ impl DimScope {
                     DimOp::Add => &a + &b,
                     DimOp::Sub => &a - &b,
                     DimOp::Mul => match a.try_mul(&b) {
-                        Some(product) => product,
-                        None => {
+                        Some(product) if multiplies_exactly(&a, &b) => product,
+                        _ => {
                             errors.push(too_long(dim.span));
                             return None;
                         }

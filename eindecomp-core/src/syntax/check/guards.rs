@@ -26,6 +26,8 @@ struct Condition<'e> {
     other: Option<&'e Expr>,
     /// Positions there that are no index alone, each with the extent of its axis.
     reads: Vec<(&'e Expr, Dim)>,
+    /// Those in this branch.
+    here: Vec<(&'e Expr, Dim)>,
 }
 
 /// The conditions around an access, outermost first.
@@ -51,11 +53,12 @@ impl<'e> Guards<'e> {
         if let Some(value) = cx.value() {
             path_to(value, span, &mut path);
         }
-        let held = |test| Condition {
+        let held = |test, here| Condition {
             test,
             holds: true,
             other: None,
             reads: Vec::new(),
+            here,
         };
         let mut conditions = Vec::new();
         for step in path.windows(2) {
@@ -76,14 +79,15 @@ impl<'e> Guards<'e> {
                         holds,
                         other,
                         reads: other.map(|other| reads(cx, other)).unwrap_or_default(),
+                        here: reads(cx, child),
                     });
                 }
                 ExprKind::Binary(BinaryOp::And, left, right) if is(right) => {
-                    conditions.push(held(left));
+                    conditions.push(held(left, reads(cx, right)));
                 }
                 ExprKind::Reduce(reduce) => {
                     let filter = reduce.filter.iter().filter(|filter| !is(filter));
-                    conditions.extend(filter.map(held));
+                    conditions.extend(filter.map(|filter| held(filter, reads(cx, child))));
                 }
                 _ => {}
             }
@@ -329,7 +333,11 @@ impl<'e> Guards<'e> {
                     }
                     _ => Vec::new(),
                 };
-                bounds.iter().any(|bound| self.instead(bound, side, &facts))
+                let mut bounds = bounds.iter();
+                bounds.any(|bound| {
+                    self.instead(bound, side, &facts)
+                        && !self.is_needed(condition, bound, side, &facts)
+                })
             });
             match wrong {
                 Some(part) => part.new = Some((text, side.clone())),
@@ -476,6 +484,24 @@ impl<'e> Guards<'e> {
             None => self.bounds(part.e, holds),
             Some((_, side)) => vec![side.clone()],
         }
+    }
+
+    /// Does a read in the branch stay inside only by this bound, which is about other indices than the wanted one?
+    fn is_needed(
+        &self,
+        condition: &Condition<'_>,
+        bound: &Dim,
+        wanted: &Dim,
+        facts: &Facts,
+    ) -> bool {
+        let (about, wanted) = (self.indices_of(bound), self.indices_of(wanted));
+        about.is_disjoint(&wanted)
+            && condition.here.iter().any(|(e, extent)| {
+                let at = self
+                    .poly(e)
+                    .filter(|at| !self.indices_of(at).is_disjoint(&about));
+                at.is_some_and(|at| !facts.inside(&at, extent))
+            })
     }
 
     /// Is the bound meant to be the other: does it bound the same index from the same side, or

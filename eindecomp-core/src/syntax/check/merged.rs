@@ -33,13 +33,18 @@ pub(super) fn check_merged(
     let names = names.join(", ");
     let what = format!("`({names})` covers its axis");
     let axis = &read.axis;
+    let fewer = fewer_members(cx, read, indices);
     let differ = || {
         let text = format!(
             "merged axis `({names})` is {product}, but its axis in `{}` is {axis}",
             read.access
         );
         let help = format!("the ranges of `({names})` multiply to {axis}");
-        Diag::new(Code::ExtentMismatch, read.span, text).help(help)
+        let diag = Diag::new(Code::ExtentMismatch, read.span, text);
+        match fewer.clone() {
+            Some(fix) => diag.fix(fix),
+            None => diag.help(help),
+        }
     };
     let diag = match cx.equal(&product, axis, &what, differ) {
         Equality::Equal => return,
@@ -50,11 +55,38 @@ pub(super) fn check_merged(
                 read.access
             );
             let fix = member_elsewhere(cx, read, indices, bare, wanted);
-            let fix = fix.or_else(|| cx.equal_clause(&product, axis));
+            let fix = fix.or(fewer).or_else(|| cx.equal_clause(&product, axis));
             Diag::new(Code::UnprovenExtent, read.span, text).fixes(fix)
         }
     };
     cx.errors.push(diag);
+}
+
+/// Some members alone, if only these are as many as the axis has.
+fn fewer_members(cx: &BodyCx<'_>, read: &MergedUse, indices: &[Index]) -> Option<Fix> {
+    let _helping = cx.facts.helping();
+    let count = read.members.len();
+    let parts = (1..count).flat_map(|n| read.members.windows(n));
+    let mut fitting = parts.filter(|members| {
+        let extents = members.iter().map(|m| &indices[m.at()].extent);
+        Dim::try_product(extents).is_some_and(|product| cx.facts.equal(&product, &read.axis))
+    });
+    let (only, None) = (fitting.next()?, fitting.next()) else {
+        return None;
+    };
+    let names = |members: &[IndexId]| -> String {
+        let names: Vec<&str> = members.iter().map(|m| &*indices[m.at()].name).collect();
+        match names[..] {
+            [one] => one.to_owned(),
+            _ => format!("({})", names.join(", ")),
+        }
+    };
+    let group = names(&read.members);
+    let mut subs = read.access.subs.clone();
+    let at = subs.iter().position(|sub| *sub == group)?;
+    subs[at] = names(only);
+    let help = format!("did you mean `{}[{}]`?", read.access.place, subs.join(", "));
+    Some(Fix::replace(read.span, subs[at].clone(), &help))
 }
 
 /// A member of a merged axis and another index in each other's place where the member is read alone, if the members then

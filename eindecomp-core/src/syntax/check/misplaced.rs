@@ -12,7 +12,7 @@ use super::prove::Facts;
 use super::tree::{Block, TensorType, Type};
 use crate::ein::Dim;
 use crate::syntax::ast::{self, ExprKind, Stmt, StmtKind};
-use crate::syntax::diag::{Diag, Fix};
+use crate::syntax::diag::Fix;
 use crate::syntax::token::Span;
 
 /// A call as it might be.
@@ -530,25 +530,5 @@ fn called(stmt: &Stmt) -> Option<(&ast::Path, &[ast::Expr])> {
         },
         StmtKind::Carry { path, args, .. } => Some((path, args)),
         _ => None,
-    }
-}
-
-/// One error for two of the same kind that one change mends.
-pub(super) fn told_once(errors: &mut Vec<Diag>) {
-    let mut at = 1;
-    while at < errors.len() {
-        let same = |other: &Diag| match (&other.fixes[..], &errors[at].fixes[..]) {
-            ([a], [b]) => {
-                // What is only added declares more, once for all.
-                let adds = a.edits.iter().all(|(span, _)| span.start == span.end);
-                let one = adds && !a.edits.is_empty() || a.edits.len() > 1;
-                one && a.edits == b.edits && other.code == errors[at].code
-            }
-            _ => false,
-        };
-        match errors[..at].iter().any(same) {
-            true => drop(errors.remove(at)),
-            false => at += 1,
-        }
     }
 }

@@ -59,6 +59,7 @@ mod meant;
 mod mentions;
 mod merged;
 mod misplaced;
+mod once;
 mod ops;
 mod orders;
 mod others;
@@ -215,10 +216,7 @@ pub fn check_with(program: &Program, others: &Others) -> Checked {
         checked.warnings.extend(warnings);
     }
     made.finish(&mut checked);
-    together::told_once(&mut checked.errors);
-    misplaced::told_once(&mut checked.errors);
-    checked.errors.sort_by_key(|diag| (diag.primary, diag.code));
-    checked.errors.dedup();
+    once::told_once(program, &mut checked.errors);
     checked.warnings.sort_by_key(|warning| warning.span);
     checked.warnings.dedup();
     checked

@@ -18,12 +18,21 @@ use crate::syntax::token::Span;
 /// An index, which is below 2³², times more than this may wrap.
 const LARGEST_FACTOR: i64 = 1 << 30;
 
+/// Extents are below this, and so are positions: of larger numbers in them nothing is proved, since polynomials saturate
+/// where a run wraps.
+const LARGEST: i64 = 1 << 32;
+
 /// Quotients in quotients: of deeper ones nothing is proved.
 const DEEPEST: usize = 12;
 
 /// An integer expression over dims and indices (by name) as a polynomial. What is cast to less than i64 may wrap
 /// there, and so may multiples by large numbers: they are none.
 pub(super) fn poly(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
+    let exact = |d: &Dim| d.terms().all(|(_, c)| c.abs() <= LARGEST);
+    polynomial(e, names).filter(exact)
+}
+
+fn polynomial(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
     match &e.kind {
         ExprKind::Index(id) => Some(Dim::sym(names[id.at()].clone())),
         ExprKind::Dim(dim) => Some(dim.clone()),
@@ -36,6 +45,7 @@ pub(super) fn poly(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
             match (*f, &args?[..]) {
                 (ScalarFn::ADD, [a, b]) => Some(a + b),
                 (ScalarFn::SUB, [a, b]) => Some(a - b),
+                (ScalarFn::MUL, [a, b]) if !multiplies_exactly(a, b) => None,
                 (ScalarFn::MUL, [a, b]) => a.try_mul(b).filter(is_small),
                 (ScalarFn::NEG, [a]) => Some(-a),
                 (ScalarFn::DIV | ScalarFn::REM, [a, b]) if a.depth() + b.depth() > DEEPEST => None,
@@ -54,6 +64,12 @@ pub(super) fn poly(e: &Expr, names: &[Arc<str>]) -> Option<Dim> {
 fn is_divisor(by: &Dim, names: &[Arc<str>]) -> bool {
     let symbols = by.symbols();
     !names.iter().any(|name| symbols.contains(name)) || is_sum(&(by - &Dim::from(1)))
+}
+
+/// Is no coefficient of the product saturated on the way?
+pub(super) fn multiplies_exactly(a: &Dim, b: &Dim) -> bool {
+    let sum = |d: &Dim| d.terms().map(|(_, c)| i128::from(c).abs()).sum::<i128>();
+    sum(a).saturating_mul(sum(b)) <= i128::from(i64::MAX)
 }
 
 /// Can no multiple in it wrap?
@@ -331,6 +347,10 @@ impl Walk<'_, '_> {
                 whole: false,
                 ..part
             };
+            if let Some(diag) = too_far(sub) {
+                self.cx.errors.push(diag);
+                continue;
+            }
             match sub {
                 Sub::Merged(..) => {}
                 Sub::Expr(e) if padded && !by_itself(axis, e) => {}
@@ -452,6 +472,24 @@ impl Walk<'_, '_> {
         let extents = known.into_iter();
         Some(extents.map(|e| e.unwrap_or_else(|| rest.clone())).collect())
     }
+}
+
+/// The refusal of a number in a position that is past every axis; what data are made of may wrap.
+fn too_far(sub: &Sub) -> Option<Diag> {
+    let positions = match sub {
+        Sub::Merged(..) => return None,
+        Sub::Expr(e) => std::slice::from_ref(e),
+        Sub::Mixed(mixed) => &mixed.members,
+    };
+    let far = |e: &&Expr| matches!(e.kind, ExprKind::Lit(Value::Int(n)) if n.checked_abs().is_none_or(|n| n > LARGEST));
+    let nodes = positions
+        .iter()
+        .filter(|e| !of_data(e))
+        .flat_map(Expr::nodes);
+    let literal = nodes.into_iter().find(far)?;
+    let text = "this number is past every axis: extents and positions are below 2³²";
+    let diag = Diag::new(Code::Literal, literal.span, text);
+    Some(diag.help("the last position of an axis of extent `N` is `N - 1`"))
 }
 
 /// The operands of a chain of `&&` or of `||`, in order.

@@ -53,8 +53,9 @@ pub(super) fn more<'a>(
     let known: Vec<_> = told.iter().flat_map(changes).collect();
     errors.retain(|diag| {
         let mut places = told.iter().map(|other| other.primary);
+        let changes = changes(diag);
         let told = places.any(|place| place.overlaps(diag.primary))
-            || changes(diag).iter().any(|edit| known.contains(edit));
+            || !changes.is_empty() && changes.iter().all(|edit| known.contains(edit));
         others.contains(diag) && !told
     });
     errors

@@ -61,7 +61,8 @@ impl StmtCx<'_, '_> {
         self.divided(agg, reduce, body)?;
         let (indices, filter, value) = self.bound(reduce, &[body], |cx| cx.expr(body))?;
         self.unused((reduce, span), &[body], &[&value])?;
-        self.traps(agg, (reduce, span), body, &indices)?;
+        // In either reading it is a value of this dtype, so that what stands beside it is checked.
+        let _told = self.traps(agg, (reduce, span), body, &indices);
         let acc = self.accumulator(reduce)?;
         let (acc, dtype, value) = self.reduced_dtype(agg, reduce, body, value, acc)?;
         let reduce = Reduce {

@@ -42,6 +42,25 @@ impl Outside {
         Some(&fixes.find(|(kind, _)| *kind == Kind::Clause)?.1)
     }
 
+    /// Is the same position of another tensor wrong in the same way, or does the same change mend both?
+    fn is_like(&self, other: &Outside) -> bool {
+        let position = |one: &Outside| one.access.subs.get(one.axis).cloned();
+        let helps = |one: &Outside| {
+            one.fixes
+                .iter()
+                .map(|(_, fix)| fix.help.clone())
+                .collect::<Vec<_>>()
+        };
+        let edits = |one: &Outside| {
+            one.fixes
+                .iter()
+                .map(|(_, fix)| fix.edits.clone())
+                .collect::<Vec<_>>()
+        };
+        let alike = position(self) == position(other) && helps(self) == helps(other);
+        !self.fixes.is_empty() && (alike || edits(self) == edits(other))
+    }
+
     /// What has to be at least 0.
     fn least(&self) -> Option<Dim> {
         let (left, right) = self.needed.as_ref()?;
@@ -87,7 +106,9 @@ pub(super) fn together(cx: &BodyCx<'_>, mut found: Vec<Outside>) -> Vec<Diag> {
             let both = first.clause().zip(other.clause());
             both.is_some_and(|(own, other)| own.edits == other.edits)
         };
-        let same = |other: &Outside| other.access.place == first.access.place || clause(other);
+        let same = |other: &Outside| {
+            other.access.place == first.access.place || clause(other) || first.is_like(other)
+        };
         let (more, rest): (Vec<Outside>, Vec<Outside>) = found.into_iter().partition(same);
         found = rest;
         out.push(match more.is_empty() {
@@ -144,37 +165,6 @@ fn one(first: Outside, more: &[Outside]) -> Diag {
         true => diag,
         // What the first alone would need is not enough.
         false => Diag { help: None, ..diag },
-    }
-}
-
-/// One error for all uses of a name that one declaration more would mend.
-pub(super) fn told_once(errors: &mut Vec<Diag>) {
-    errors.dedup();
-    let mut at = 0;
-    while at < errors.len() {
-        let first = errors[at].clone();
-        let [fix] = &first.fixes[..] else {
-            at += 1;
-            continue;
-        };
-        let shared = |other: &Diag| {
-            let inserted = fix.edits.iter().filter(|(span, _)| span.start == span.end);
-            let other_fix = &other.fixes;
-            let mut inserted = inserted.filter(|e| other_fix.iter().any(|f| f.edits.contains(e)));
-            let same = (other.code, &other.message) == (first.code, &first.message);
-            same && first.code == Code::UndefinedName && inserted.next().is_some()
-        };
-        let rest = errors.split_off(at + 1);
-        let (same, rest): (Vec<Diag>, Vec<Diag>) = rest.into_iter().partition(shared);
-        let more = same.into_iter().flat_map(|other| other.fixes);
-        for edit in more.flat_map(|fix| fix.edits) {
-            let edits = &mut errors[at].fixes[0].edits;
-            if !edits.contains(&edit) {
-                edits.push(edit);
-            }
-        }
-        errors.extend(rest);
-        at += 1;
     }
 }
 

@@ -15,6 +15,8 @@ enum Start {
     For,
     Store,
     Carry,
+    /// `if … { h[n] = …; }`.
+    Choice,
     /// `dim H = …`, which belongs to the head of the block.
     Dim,
     /// None: what follows can only be the result.
@@ -112,6 +114,9 @@ impl Parser {
         if self.is_word("for") {
             return Start::For;
         }
+        if self.is_choice() {
+            return Start::Choice;
+        }
         if self.is_word("dim") && self.is_name_at(self.at + 1) && self.is_at(self.at + 2, "=") {
             return Start::Dim;
         }
@@ -157,6 +162,7 @@ impl Parser {
             Start::For => self.nested(Self::for_stmt),
             Start::Store => self.store(),
             Start::Carry => self.carry(),
+            Start::Choice => self.choice(),
             Start::Dim => self.dim_stmt().map(|()| StmtKind::Error(Vec::new())),
             Start::Result => self.unexpected("a statement"),
         }

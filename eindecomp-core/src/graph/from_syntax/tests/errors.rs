@@ -43,11 +43,10 @@ fn blocks_are_found_by_name_and_instance() {
 
 #[test]
 fn of_many_errors_the_first_are_shown() {
-    let statement = "let z[b] = nowhere[b];\n";
-    let source = format!(
-        "fn f<dim B>(x: f32[B]) -> f32[B] {{ {} x }}",
-        statement.repeat(60)
-    );
+    let statements: String = (0..60)
+        .map(|i| format!("let z[b] = nowhere{i}[b];\n"))
+        .collect();
+    let source = format!("fn f<dim B>(x: f32[B]) -> f32[B] {{ {statements} x }}");
     let shown = error(&source, "f").to_string();
     let TextError::Program { errors, .. } = error(&source, "f") else {
         panic!("{shown}")

@@ -123,7 +123,7 @@ impl<'e> Guards<'e> {
         None
     }
 
-    fn indices_of(&self, d: &Dim) -> BTreeSet<Arc<str>> {
+    pub(super) fn indices_of(&self, d: &Dim) -> BTreeSet<Arc<str>> {
         let mut symbols = d.symbols();
         symbols.retain(|s| self.indices.contains(s));
         symbols
