@@ -18,6 +18,8 @@ macro_rules! debug_is_text {
     };
 }
 
+#[cfg(feature = "plan")]
+mod dice;
 pub mod ein;
 #[cfg(feature = "plan")]
 pub mod graph;

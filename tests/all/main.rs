@@ -23,6 +23,7 @@ mod halo;
 mod kernels;
 mod language;
 mod models;
+mod networks;
 mod pins;
 mod plans;
 mod profile;

@@ -161,7 +161,7 @@ impl Deref for BoundGraph {
     }
 }
 
-const MAX_ELEMENTS: u64 = 1 << 48;
+pub(crate) const MAX_ELEMENTS: u64 = 1 << 48;
 
 impl EinGraph {
     /// The graph with every symbol replaced by its value.

@@ -25,6 +25,7 @@ mod store;
 pub mod testing;
 mod verify;
 
+pub(crate) use bind::MAX_ELEMENTS;
 pub use bind::{At, BindError, BoundGraph};
 pub use builder::{GraphBuilder, GraphError};
 pub use einsum_str::{EinsumStrError, EinsumStrErrorKind};

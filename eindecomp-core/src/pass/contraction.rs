@@ -1,22 +1,18 @@
 //! Orders n-ary products: `sum` over a product of three or more operands becomes a tree of
 //! products of two, each with its own sum.
 //!
-//! A label that only one operand has is summed first. Then the tree of least cost is taken, cost
-//! being the points of all iteration spaces, and elements of the intermediates on ties: exact, by
-//! dynamic programming over subsets, up to [`EXACT`] operands; greedy above. A tree that does not
+//! A label that only one operand has is summed first; the tree is that of `order`. One that does not
 //! cost less than the multiplications of the statement as it is (an element-wise product of
 //! three tensors) is not taken. Statements with pins, guards, gathers or a filter stay.
 
+use super::order::{Network, Set, Tree};
 use super::{Pass, Rebuild, Rewrite};
 use crate::ein::access::affine;
 use crate::ein::{Agg, DType, EinSum, EinSumSpec, Expr, Label, LabelId, Operand, Reduce, ScalarFn};
-use crate::graph::{BoundGraph, GraphError, NodeId};
+use crate::graph::{BoundGraph, GraphError, MAX_ELEMENTS, NodeId};
 
 /// The pass of this module.
 pub struct ContractionOrder;
-
-/// Operands up to which the order is exact: 3^12 splits of subsets are half a million.
-const EXACT: usize = 12;
 
 impl Pass for ContractionOrder {
     fn name(&self) -> &'static str {
@@ -34,14 +30,6 @@ impl Pass for ContractionOrder {
             Ok(Some(format!("`{name}` ordered, of {factors} factors")))
         })
     }
-}
-
-/// A set of labels of the statement.
-type Set = u128;
-
-enum Tree {
-    Leaf(usize),
-    Pair(Box<Tree>, Box<Tree>),
 }
 
 /// A statement that is a sum of a product.
@@ -62,23 +50,15 @@ struct Factor<'a> {
     labels: Set,
 }
 
-/// What is known of a product of some factors.
-#[derive(Clone, Copy)]
-struct Best {
-    points: u128,
-    elements: u128,
-    /// The factors of the left side.
-    left: usize,
+fn labels_of(set: &Set) -> impl Iterator<Item = LabelId> {
+    set.ones().map(|l| LabelId(l as u16))
 }
 
-fn labels_of(set: Set) -> impl Iterator<Item = LabelId> {
-    (0..Set::BITS as u16)
-        .filter(move |l| set >> l & 1 == 1)
-        .map(LabelId)
-}
-
-fn set_of(labels: impl IntoIterator<Item = LabelId>) -> Set {
-    labels.into_iter().fold(0, |set, l| set | 1 << l.at())
+/// Of a statement with as many labels as `of`.
+fn set_of(labels: impl IntoIterator<Item = LabelId>, of: usize) -> Set {
+    let mut set = Set::with_capacity(of);
+    labels.into_iter().for_each(|l| set.insert(l.at()));
+    set
 }
 
 fn leaves(body: &Expr, out: &mut Vec<usize>) -> Option<()> {
@@ -97,10 +77,7 @@ impl<'a> Product<'a> {
         let node = graph.node(id);
         let e = node.einsum()?;
         let reduce = e.reduce.as_ref()?;
-        let fits = reduce.agg == Agg::SUM
-            && reduce.filter.is_none()
-            && node.pins.is_empty()
-            && e.labels.len() <= Set::BITS as usize;
+        let fits = reduce.agg == Agg::SUM && reduce.filter.is_none() && node.pins.is_empty();
         let mut operands = Vec::new();
         leaves(&e.body, &mut operands).filter(|_| fits)?;
         if operands.len() < 3 {
@@ -108,9 +85,10 @@ impl<'a> Product<'a> {
         }
         let factor = |n: usize| {
             let operand = &e.operands[n];
-            let mut labels = 0;
+            let mut labels = Set::with_capacity(e.labels.len());
             for index in &operand.index {
-                labels |= set_of(affine(index)?.0.into_iter().map(|t| t.0));
+                let terms = affine(index)?.0;
+                terms.into_iter().for_each(|t| labels.insert(t.0.at()));
             }
             let dtype = graph.node(operand.node).dtype;
             operand.otherwise.is_none().then_some(Factor {
@@ -133,153 +111,46 @@ impl<'a> Product<'a> {
             extents: graph.label_extents(id),
             acc,
             factors,
-            out: set_of(e.out.iter().flatten().copied()),
+            out: set_of(e.out.iter().flatten().copied(), e.labels.len()),
         })
-    }
-
-    fn points(&self, set: Set) -> u128 {
-        labels_of(set).fold(1, |n: u128, l| {
-            n.saturating_mul(self.extents[l.at()] as u128)
-        })
-    }
-
-    /// Every label of the statement.
-    fn all(&self) -> Set {
-        set_of((0..self.e.labels.len() as u16).map(LabelId))
-    }
-
-    /// Labels of factor `n` that remain after those that it alone has are summed.
-    fn shared(&self, n: usize) -> Set {
-        let others = self.factors.iter().enumerate().filter(|(at, _)| *at != n);
-        let others = others.fold(self.out, |set, (_, f)| set | f.labels);
-        self.factors[n].labels & others
-    }
-
-    fn leaf(&self, n: usize) -> Best {
-        let (own, shared) = (self.factors[n].labels, self.shared(n));
-        let summed = own != shared;
-        Best {
-            points: if summed { self.points(own) } else { 0 },
-            elements: if summed { self.points(shared) } else { 0 },
-            left: 0,
-        }
     }
 
     /// The tree of least cost, if it costs less than the statement as it is.
     fn order(&self) -> Option<Tree> {
-        let n = self.factors.len();
-        let (tree, points) = if n <= EXACT {
-            self.exact()
-        } else {
-            self.greedy()
+        let network = Network {
+            factors: self.factors.iter().map(|f| f.labels.clone()).collect(),
+            out: self.out.clone(),
+            extents: self.extents.iter().map(|&n| n as f64).collect(),
         };
-        let direct = self.points(self.all()).saturating_mul(n as u128 - 1);
-        (points < direct).then_some(tree)
-    }
-
-    fn exact(&self) -> (Tree, u128) {
-        let n = self.factors.len();
-        let full = (1usize << n) - 1;
-        let shared: Vec<Set> = (0..n).map(|n| self.shared(n)).collect();
-        let union: Vec<Set> = (0..=full)
-            .map(|s| {
-                (0..n)
-                    .filter(|f| s >> f & 1 == 1)
-                    .fold(0, |set, f| set | shared[f])
-            })
-            .collect();
-        let kept = |s: usize| union[s] & (self.out | union[full & !s]);
-        // Entry 0, the empty set, is never read.
-        let mut best = vec![self.leaf(0)];
-        for s in 1..=full {
-            if s.count_ones() == 1 {
-                best.push(self.leaf(s.trailing_zeros() as usize));
-                continue;
-            }
-            let elements = self.points(kept(s));
-            let lowest = s & s.wrapping_neg();
-            let mut found: Option<Best> = None;
-            // Every split of `s`, named by the side that has its first factor.
-            let mut left = (s - 1) & s;
-            while left > 0 {
-                if left & lowest != 0 {
-                    let (a, b) = (best[left], best[s & !left]);
-                    let points = self.points(kept(left) | kept(s & !left));
-                    let split = Best {
-                        points: points.saturating_add(a.points).saturating_add(b.points),
-                        elements: elements
-                            .saturating_add(a.elements)
-                            .saturating_add(b.elements),
-                        left,
-                    };
-                    let cost = |b: Best| (b.points, b.elements);
-                    if found.is_none_or(|f| cost(split) < cost(f)) {
-                        found = Some(split);
-                    }
-                }
-                left = (left - 1) & s;
-            }
-            best.push(found.expect("two factors have a split"));
-        }
-        fn tree(best: &[Best], s: usize) -> Tree {
-            if s.count_ones() == 1 {
-                return Tree::Leaf(s.trailing_zeros() as usize);
-            }
-            let left = best[s].left;
-            Tree::Pair(Box::new(tree(best, left)), Box::new(tree(best, s & !left)))
-        }
-        (tree(&best, full), best[full].points)
-    }
-
-    /// Repeatedly the pair with the least points.
-    fn greedy(&self) -> (Tree, u128) {
-        let n = self.factors.len();
-        let mut parts: Vec<(Tree, Set)> = (0..n).map(|n| (Tree::Leaf(n), self.shared(n))).collect();
-        let mut total = (0..n).fold(0u128, |sum, n| sum.saturating_add(self.leaf(n).points));
-        while parts.len() > 1 {
-            let kept = |a: usize, b: usize| {
-                let rest = parts
-                    .iter()
-                    .enumerate()
-                    .filter(|(at, _)| *at != a && *at != b);
-                let rest = rest.fold(self.out, |set, (_, p)| set | p.1);
-                (parts[a].1 | parts[b].1) & rest
-            };
-            let pairs = (0..parts.len()).flat_map(|a| (a + 1..parts.len()).map(move |b| (a, b)));
-            let cost = |&(a, b): &(usize, usize)| {
-                (
-                    self.points(parts[a].1 | parts[b].1),
-                    self.points(kept(a, b)),
-                )
-            };
-            let (a, b) = pairs.min_by_key(cost).expect("two parts are a pair");
-            total = total.saturating_add(cost(&(a, b)).0);
-            let set = kept(a, b);
-            let right = parts.remove(b).0;
-            let left = std::mem::replace(&mut parts[a], (Tree::Leaf(0), 0)).0;
-            parts[a] = (Tree::Pair(Box::new(left), Box::new(right)), set);
-        }
-        let (tree, _) = parts.remove(0);
-        (tree, total)
+        let mut all = self.out.clone();
+        all.insert_range(..);
+        let direct = network.points([&all]) * (self.factors.len() - 1) as f64;
+        let (tree, cost) = network.order();
+        // Tensors that cannot be are no better than the statement, which is refused by its name.
+        let fits = cost.points < direct && cost.elements <= MAX_ELEMENTS as f64;
+        fits.then_some(tree)
     }
 
     fn emit(&self, tree: &Tree, rebuild: &mut Rebuild) -> Result<(), GraphError> {
-        let Tree::Pair(left, right) = tree else {
+        let Tree::Pair(sides) = tree else {
             return rebuild.copy(self.id);
         };
         let mut count = 0;
         let mut term = |side: &Tree, other: &Tree| {
-            let outside = self.out | self.labels(other);
-            self.term(side, outside, rebuild, &mut count)
+            let outside = &self.out | &self.labels(other);
+            self.term(side, &outside, rebuild, &mut count)
         };
+        let (left, right) = &**sides;
         let terms = [term(left, right)?, term(right, left)?];
         // Labels that no factor has, if there are any, are those of the last statement.
-        let unused = self
-            .factors
-            .iter()
-            .fold(self.all(), |set, f| set & !f.labels);
-        let reduced = (terms[0].labels | terms[1].labels | unused) & !self.out;
-        let e = self.statement(&terms, self.e.out.clone(), reduced, self.e.dtype);
+        let mut reduced = self.out.clone();
+        reduced.insert_range(..);
+        for f in &self.factors {
+            reduced.difference_with(&f.labels);
+        }
+        terms.iter().for_each(|t| reduced.union_with(&t.labels));
+        reduced.difference_with(&self.out);
+        let e = self.statement(&terms, self.e.out.clone(), &reduced, self.e.dtype);
         let name = rebuild.old.node(self.id).name.clone();
         rebuild.map[self.id.at()] = Some(rebuild.builder()?.einsum(name, e, Vec::new())?);
         Ok(())
@@ -288,8 +159,8 @@ impl<'a> Product<'a> {
     /// Labels of the factors of a tree.
     fn labels(&self, tree: &Tree) -> Set {
         match tree {
-            Tree::Leaf(n) => self.factors[*n].labels,
-            Tree::Pair(a, b) => self.labels(a) | self.labels(b),
+            Tree::Leaf(n) => self.factors[*n].labels.clone(),
+            Tree::Pair(sides) => &self.labels(&sides.0) | &self.labels(&sides.1),
         }
     }
 
@@ -297,7 +168,7 @@ impl<'a> Product<'a> {
     fn term(
         &self,
         tree: &Tree,
-        outside: Set,
+        outside: &Set,
         rebuild: &mut Rebuild,
         count: &mut usize,
     ) -> Result<Term, GraphError> {
@@ -311,28 +182,34 @@ impl<'a> Product<'a> {
                         ..factor.operand.clone()
                     },
                     dtype: factor.dtype,
-                    labels: factor.labels,
+                    labels: factor.labels.clone(),
                 }]
             }
-            Tree::Pair(a, b) => vec![
-                self.term(a, outside | self.labels(b), rebuild, count)?,
-                self.term(b, outside | self.labels(a), rebuild, count)?,
-            ],
+            Tree::Pair(sides) => {
+                let (a, b) = &**sides;
+                vec![
+                    self.term(a, &(outside | &self.labels(b)), rebuild, count)?,
+                    self.term(b, &(outside | &self.labels(a)), rebuild, count)?,
+                ]
+            }
         };
-        let labels = terms.iter().fold(0, |set, t| set | t.labels);
-        let (kept, reduced) = (labels & outside, labels & !outside);
-        if let (Tree::Leaf(_), 0) = (tree, reduced) {
+        let mut kept = self.labels(tree);
+        kept.intersect_with(outside);
+        let mut reduced = Set::with_capacity(kept.len());
+        terms.iter().for_each(|t| reduced.union_with(&t.labels));
+        reduced.difference_with(outside);
+        if matches!(tree, Tree::Leaf(_)) && reduced.is_clear() {
             return Ok(terms.into_iter().next().expect("a leaf is one term"));
         }
-        let out = labels_of(kept).map(|l| vec![l]).collect();
-        let e = self.statement(&terms, out, reduced, self.acc);
+        let out = labels_of(&kept).map(|l| vec![l]).collect();
+        let e = self.statement(&terms, out, &reduced, self.acc);
         *count += 1;
         let name = format!("{}.{count}", rebuild.old.node(self.id).name);
         let node = rebuild.builder()?.einsum(name, e, Vec::new())?;
         Ok(Term {
             operand: Operand {
                 node,
-                index: labels_of(kept).map(Expr::Index).collect(),
+                index: labels_of(&kept).map(Expr::Index).collect(),
                 otherwise: None,
             },
             dtype: self.acc,
@@ -344,7 +221,7 @@ impl<'a> Product<'a> {
         &self,
         terms: &[Term],
         out: Vec<Vec<LabelId>>,
-        reduced: Set,
+        reduced: &Set,
         dtype: DType,
     ) -> EinSum {
         let order: Vec<LabelId> = out
@@ -368,7 +245,7 @@ impl<'a> Product<'a> {
             index: t.operand.index.iter().map(renamed).collect(),
             otherwise: None,
         };
-        let factor = |(n, t): (usize, &Term)| match reduced == 0 && t.dtype != self.acc {
+        let factor = |(n, t): (usize, &Term)| match reduced.is_clear() && t.dtype != self.acc {
             // A sum takes its terms in its own type; a bare product is told to.
             true => Expr::Cast(self.acc, Box::new(Expr::Operand(n))),
             false => Expr::Operand(n),
@@ -383,7 +260,7 @@ impl<'a> Product<'a> {
                 .iter()
                 .map(|a| a.iter().map(|&l| place(l)).collect())
                 .collect(),
-            reduce: (reduced != 0).then(|| Reduce {
+            reduce: (!reduced.is_clear()).then(|| Reduce {
                 agg: Agg::SUM.into(),
                 labels: labels_of(reduced).map(place).collect(),
                 acc: self.acc,
@@ -535,14 +412,36 @@ mod tests {
         }
     }
 
+    /// More labels than a word has bits, and more factors than are ordered exactly.
     #[test]
-    fn many_operands_are_ordered_greedily() {
-        let letters: Vec<char> = ('a'..='z').collect();
-        let terms: Vec<String> = letters[..16]
-            .windows(2)
-            .map(|w| w.iter().collect())
+    fn a_long_chain_is_ordered_and_keeps_its_value() {
+        let labels: Vec<char> = ('一'..).take(201).collect();
+        let terms: Vec<String> = labels.windows(2).map(|w| w.iter().collect()).collect();
+        let text = format!("{}->{}{}", terms.join(","), labels[0], labels[200]);
+        let graph = einsum(&text, |_| 2);
+        assert_eq!(statements(&text, |_| 2).len(), 199);
+        // Each a swap of two coordinates: an even number of them is nothing.
+        let swap = RefTensor::from_i64(DType::F64, vec![2, 2], &[0, 1, 1, 0]).unwrap();
+        let inputs = (0..200)
+            .map(|n| (Arc::from(format!("x{n}")), swap.clone()))
             .collect();
-        let text = format!("{}->ap", terms.join(","));
-        assert_eq!(statements(&text, |_| 8).len(), 14);
+        let got = run(&ordered(&graph), &inputs).unwrap();
+        assert_eq!(got[0].to_f64(), [1.0, 0.0, 0.0, 1.0]);
+    }
+
+    /// All pairs of 40 factors share a label: any order makes tensors that nobody can store.
+    #[test]
+    fn what_cannot_be_stored_stays() {
+        let label = |a: usize, b: usize| {
+            char::from_u32(0x4e00 + (40 * a.min(b) + a.max(b)) as u32).unwrap()
+        };
+        let term = |a: usize| {
+            (0..40)
+                .filter(|&b| b != a)
+                .map(|b| label(a, b))
+                .collect::<String>()
+        };
+        let text = format!("{}->", (0..40).map(term).collect::<Vec<_>>().join(","));
+        assert_eq!(statements(&text, |_| 2).len(), 1);
     }
 }

@@ -11,6 +11,7 @@ mod dead;
 mod fusion;
 mod inline;
 mod operands;
+mod order;
 mod rebuild;
 mod simplify;
 mod softmax;

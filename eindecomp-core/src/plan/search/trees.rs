@@ -7,6 +7,7 @@
 
 use super::local::{Local, Near};
 use super::problem::VarId;
+use crate::dice::Dice;
 
 /// Most variables of a tree: a power of two.
 const SIZE: u64 = 8;
@@ -26,28 +27,11 @@ struct Node {
     near: Option<Near>,
 }
 
-/// Random numbers of a walk (xorshift).
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, below: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % below.max(1)
-    }
-
-    /// Above 0, at most 1.
-    fn part(&mut self) -> f64 {
-        (self.roll(1 << 32) + 1) as f64 / (1u64 << 32) as f64
-    }
-}
-
 impl Local<'_> {
     /// Walks until `work` is reached, and returns to the best assignment it came by.
     pub fn rearrange(&mut self, asked: &[Vec<f64>], work: u64) {
         let n = self.problem.variables() as u64;
-        let mut dice = Dice(self.work ^ 0x9e37_79b9_7f4a_7c15);
+        let mut dice = Dice::new(self.work);
         let (from, mut looked_at) = (self.work, self.work);
         let warmth = match dice.roll(WALKS + 1) {
             0 => 0.0,
