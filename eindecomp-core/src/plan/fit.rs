@@ -2,7 +2,9 @@
 //!
 //! The plan without the limit comes first. If its arenas do not fit, placements are searched under limits on
 //! what joins use at each position; what lowering needs beyond that tightens the limits, round by
-//! round. Named strategies that may move less are tried too. A plan is taken only when its own arenas fit.
+//! round. Named strategies that may move less are tried too. A plan is taken only when its own arenas fit. Where none was found, layouts
+//! are changed one by one, at last two at once, as long as the largest arena shrinks; and where there are few placements, each is tried, so that it
+//! is known whether one fits.
 //!
 //! What the search proves at the capacity itself holds for every plan that fits. That more memory never makes a plan worse
 //! is not promised: between bound and plan, searches under other limits find other plans.
@@ -10,13 +12,13 @@
 use std::collections::HashMap;
 
 use super::layout::{Layout, Numbered};
-use super::place::{Evaluator, Search};
+use super::place::{Assignment, Evaluator, Placed, Search};
 use super::planner::{
     PlanError, PlanOptions, as_communication, best, cheaper, evaluated, weighted,
 };
 use super::search::Watch;
 use super::timed::as_timed;
-use super::{Cluster, Objective, Plan};
+use super::{Cluster, NodePlan, Objective, Plan};
 use crate::ein::DType;
 use crate::graph::{BoundGraph, Node, NodeId, Role};
 use crate::task::arena::ALIGN;
@@ -29,23 +31,33 @@ use crate::task::memory::{Peak, peak};
 const ROUNDS: usize = 8;
 const BETWEEN: usize = 2;
 const STEPS: u64 = 32;
+/// Most placements of which each is tried.
+const EVERY: u64 = 1 << 13;
+/// Nodes of plans times devices that are lowered beyond the rounds, in search of a smaller arena.
+const LOWERED: u64 = 400_000;
 
 /// No plan was found that fits.
 pub(super) struct Misfit {
     peak: Peak,
     capacity: u64,
     least: u64,
+    tried_all: bool,
 }
 
 impl Misfit {
     /// What two kinds of plans have in common.
     pub fn or(self, other: Misfit) -> Misfit {
         let least = self.least.min(other.least);
+        let tried_all = self.tried_all && other.tried_all;
         let nearer = match self.peak.bytes <= other.peak.bytes {
             true => self,
             false => other,
         };
-        Misfit { least, ..nearer }
+        Misfit {
+            least,
+            tried_all,
+            ..nearer
+        }
     }
 }
 
@@ -55,6 +67,7 @@ impl From<Misfit> for PlanError {
             peak: m.peak,
             capacity: m.capacity,
             least: m.least,
+            tried_all: m.tried_all,
         }
     }
 }
@@ -89,7 +102,9 @@ pub(super) fn fit(
         cluster,
         best: None,
         peak,
+        at: None,
     };
+    let mut tried_all = false;
     if least <= capacity {
         let evaluator = &mut Evaluator::default();
         let (proved, checked) = fitting.limited(&mut search, &options, watch, evaluator)?;
@@ -104,6 +119,9 @@ pub(super) fn fit(
             until,
         )? {
             fitting.keep(named)?;
+        }
+        if fitting.best.is_none() {
+            tried_all = fitting.shrink(&mut search, &options, watch, evaluator)?;
         }
         // without limits the search bounded every plan
         let bound = proved.max(plan.certificate.bound);
@@ -124,6 +142,7 @@ pub(super) fn fit(
         peak: fitting.peak,
         capacity,
         least,
+        tried_all,
     };
     Ok(fitting.best.ok_or(misfit))
 }
@@ -164,6 +183,8 @@ struct Fitting<'a> {
     best: Option<Plan>,
     /// The smallest of those that are too large.
     peak: Peak,
+    /// The smallest of those that were searched, and where it is.
+    at: Option<(u64, Assignment)>,
 }
 
 impl Fitting<'_> {
@@ -211,8 +232,13 @@ impl Fitting<'_> {
                 // joins never use more than lowering; tightened limits bound nothing
                 (proved, checked) = (found.bound, found.checked);
             }
+            let at = found.at.clone();
             let plan = evaluated(self.graph, on, options, found, evaluator)?;
             let over = self.keep(plan)?;
+            let by = over.unwrap_or(0);
+            if self.at.as_ref().is_none_or(|(least, _)| by < *least) {
+                self.at = Some((by, at));
+            }
             match over {
                 Some(_) => high = limit,
                 None => {
@@ -228,6 +254,82 @@ impl Fitting<'_> {
             };
         }
         Ok((proved, checked))
+    }
+}
+
+impl Fitting<'_> {
+    /// Makes the largest arena smaller until it fits, then what moves; if that fails, tries every placement, if there are few. Were
+    /// all tried?
+    fn shrink(
+        &mut self,
+        search: &mut Search,
+        options: &PlanOptions,
+        watch: &Watch,
+        evaluator: &mut Evaluator,
+    ) -> Result<bool, PlanError> {
+        let at = match self.at.take() {
+            Some((_, at)) => at,
+            None => search.place().at,
+        };
+        let on = self.cluster.hierarchy();
+        let each = self.graph.nodes().len() as u64 * u64::from(on.devices());
+        let mut left = LOWERED / each.max(1);
+        let at = search.descend(at, &mut |nodes| {
+            if left == 0 || self.best.is_some() || !watch.goes_on() {
+                return Ok(None);
+            }
+            left -= 1;
+            self.measured(nodes, options, evaluator).map(Some)
+        })?;
+        if self.best.is_some() {
+            search.descend(at, &mut |nodes| {
+                if left == 0 || !watch.goes_on() {
+                    return Ok(None);
+                }
+                left -= 1;
+                self.measured(nodes, options, evaluator).map(Some)
+            })?;
+            return Ok(false);
+        }
+        let most = EVERY.min(LOWERED / each.max(1));
+        search.every(most, &mut |nodes| {
+            self.measured(nodes, options, evaluator)?;
+            Ok(watch.goes_on())
+        })
+    }
+
+    /// Keeps a placement if it fits. By how much its largest arena is too large, then what it moves if it fits, else all that is too much.
+    fn measured(
+        &mut self,
+        nodes: &[NodePlan],
+        options: &PlanOptions,
+        evaluator: &mut Evaluator,
+    ) -> Result<(u64, u128), PlanError> {
+        let plan = evaluated(
+            self.graph,
+            self.cluster.hierarchy(),
+            options,
+            Placed::of(nodes.to_vec()),
+            evaluator,
+        )?;
+        let arenas = lower(self.graph, &plan)
+            .map_err(|e| PlanError::Rule(e.into()))?
+            .arenas;
+        let capacity = self.cluster.capacity();
+        let over = arenas.iter().map(|a| a.saturating_sub(capacity));
+        let moved = weighted(&plan);
+        match over.clone().max().unwrap_or(0) {
+            0 => {
+                self.keep(plan)?;
+                Ok((0, moved))
+            }
+            most => {
+                if most + capacity < self.peak.bytes {
+                    self.keep(plan)?;
+                }
+                Ok((most, over.map(u128::from).sum()))
+            }
+        }
     }
 }
 
@@ -324,194 +426,4 @@ fn most_held(graph: &BoundGraph, plan: &Plan, id: NodeId) -> u128 {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-    use crate::graph::testing::random_graph;
-    use crate::plan::planner::{named, plan};
-    use crate::plan::samples::{ffn, transformer};
-    use crate::plan::strategy::Strategy;
-    use crate::plan::testing::random_plan;
-    use crate::plan::verify::verify;
-    use crate::plan::{Residency, planner};
-    use crate::task::Buffer;
-
-    /// The plans at ever smaller capacities with their peaks, and the error in the end.
-    fn shrinking(
-        graph: &BoundGraph,
-        devices: u32,
-        residency: Residency,
-    ) -> (Vec<(u64, Plan)>, PlanError) {
-        let options = PlanOptions {
-            residency,
-            ..PlanOptions::default()
-        };
-        let (mut capacity, mut found) = (1 << 30, Vec::new());
-        loop {
-            let cluster = Cluster::cpus(devices).with_capacity(capacity);
-            let plan = match plan(graph, &cluster, &options) {
-                Ok(plan) => plan,
-                Err(error) => return (found, error),
-            };
-            let tasks = verify(graph, &plan, &cluster).unwrap();
-            let peak = tasks.arenas.iter().copied().max().unwrap();
-            assert!(peak <= capacity, "{peak} of {capacity}");
-            found.push((peak, plan));
-            capacity = peak - peak / 8 - 1;
-        }
-    }
-
-    /// Every plan that fits less memory fits more, so what is proved at a capacity holds for all after it.
-    #[test]
-    fn less_memory_moves_more_until_nothing_fits() {
-        let cases = [
-            (ffn(64, 32, 128), Residency::AsNeeded),
-            (ffn(64, 32, 128), Residency::Auto),
-            (transformer(1, [2, 8, 4, 4, 64]), Residency::AsNeeded),
-        ];
-        for (n, (graph, residency)) in cases.into_iter().enumerate() {
-            let (found, error) = shrinking(&graph, 4, residency);
-            let last = &found[found.len() - 1];
-            assert!(found.len() > 2 && last.1.moved_bytes > found[0].1.moved_bytes);
-            let mut proved = 0;
-            for (_, plan) in &found {
-                let all = &plan.certificate;
-                let wider = all.wider.as_ref().unwrap();
-                // other residencies are other spaces
-                if plan.residency == found[0].1.residency {
-                    assert!(
-                        wider.bound <= all.bound && proved <= plan.moved_bytes,
-                        "{n}"
-                    );
-                    proved = proved.max(all.bound);
-                }
-                assert!(all.bound <= all.cost && plan.moved_bytes <= all.cost, "{n}");
-            }
-            assert!(proved > found[0].1.certificate.bound, "{n}: {proved}");
-            assert!(
-                found[1]
-                    .1
-                    .certificate
-                    .to_string()
-                    .contains("within the memory")
-            );
-            let PlanError::Memory {
-                peak,
-                capacity,
-                least,
-            } = &error
-            else {
-                panic!("{error}");
-            };
-            assert!(peak.bytes > *capacity && *least <= last.0);
-            assert!(!peak.tenants.is_empty() && peak.tenants.len() <= 5);
-        }
-    }
-
-    #[test]
-    fn plans_by_other_objectives_fit_too() {
-        let graph = ffn(64, 32, 128);
-        for objective in [Objective::Communication, Objective::Time] {
-            let options = PlanOptions {
-                objective,
-                ..PlanOptions::default()
-            };
-            let of = |capacity| {
-                let cluster = Cluster::cpus(4).with_capacity(capacity);
-                let plan = plan(&graph, &cluster, &options).unwrap();
-                // its arenas are within the capacity, and its costs those of the model
-                let tasks = verify(&graph, &plan, &cluster).unwrap();
-                (plan, tasks.arenas.into_iter().max().unwrap())
-            };
-            let (free, peak) = of(1 << 30);
-            let (tight, less) = of(peak - 1);
-            assert!(less < peak && tight.model == objective.model());
-            let [free, tight] = [free, tight].map(|plan| plan.certificate);
-            assert_eq!((tight.bound, &tight.space), (free.bound, &free.space));
-            assert!(tight.bound <= tight.cost);
-        }
-    }
-
-    #[test]
-    fn no_strategy_that_fits_moves_less() {
-        let (net, block) = (ffn(64, 32, 128), transformer(1, [2, 8, 4, 4, 64]));
-        let mut bound = 0;
-        for graph in [&net, &block] {
-            for residency in [Residency::AsNeeded, Residency::Sharded] {
-                let options = PlanOptions {
-                    residency,
-                    ..PlanOptions::default()
-                };
-                let free = plan(graph, &Cluster::cpus(4), &options).unwrap();
-                for strategy in Strategy::ALL {
-                    let Some(named) = named(graph, 4, &options, strategy).unwrap() else {
-                        continue;
-                    };
-                    let arenas = lower(graph, &named).unwrap().arenas;
-                    let peak = arenas.into_iter().max().unwrap();
-                    let found = plan(graph, &Cluster::cpus(4).with_capacity(peak), &options);
-                    let found = found.unwrap();
-                    assert!(found.certificate.bound <= named.moved_bytes, "{strategy}");
-                    assert!(found.moved_bytes <= named.moved_bytes, "{strategy}");
-                    bound += usize::from(found.nodes != free.nodes);
-                }
-            }
-        }
-        assert!(bound > 2, "{bound} capacities bind");
-    }
-
-    #[test]
-    fn what_cannot_fit_is_proved() {
-        let graph = ffn(64, 32, 128);
-        let cluster = Cluster::cpus(4).with_capacity(1 << 12);
-        for residency in [Residency::AsNeeded, Residency::Sharded, Residency::Auto] {
-            let options = PlanOptions {
-                residency,
-                ..PlanOptions::default()
-            };
-            let error = planner::plan(&graph, &cluster, &options).unwrap_err();
-            // both weights have 16 KiB, and 4 devices
-            assert!(
-                matches!(error, PlanError::Memory { least, .. } if least > 1 << 13),
-                "{error}"
-            );
-            assert!(
-                error.to_string().contains("no plan needs less than"),
-                "{error}"
-            );
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn no_arena_is_larger_than_all_that_may_be_in_it(
-            seed: u64, statements in 1usize..8, devices in 1u32..9, placed: u64,
-        ) {
-            let graph = random_graph(seed, statements).bound();
-            let plan = random_plan(&graph, devices, placed);
-            let tasks = lower(&graph, &plan).unwrap();
-            let largest = tasks.arenas.into_iter().max().unwrap_or(0);
-            prop_assert!(u128::from(largest) <= fits_anyhow(&graph, &plan));
-        }
-    }
-
-    #[test]
-    fn what_surely_fits_is_not_lowered() {
-        let graph = transformer(8, [8, 64, 8, 32, 256]);
-        let plan = plan(&graph, &Cluster::cpus(8), &PlanOptions::default()).unwrap();
-        let tasks = lower(&graph, &plan).unwrap();
-        let largest = tasks.arenas.into_iter().max().unwrap_or(0);
-        // all that a device ever holds, at most three times over
-        let held = |device| {
-            let buffers = tasks.buffers.iter().filter(move |b| b.device == device);
-            buffers.map(Buffer::bytes).sum::<u64>()
-        };
-        let held = (0..8).map(held).max().unwrap();
-        let bound = fits_anyhow(&graph, &plan);
-        assert!(
-            bound >= largest.into() && bound <= 3 * u128::from(held),
-            "{bound} {held}"
-        );
-    }
-}
+mod tests;

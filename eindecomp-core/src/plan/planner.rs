@@ -73,9 +73,10 @@ pub enum PlanError {
     /// No plan fits the memory of the devices, or none that does was found.
     #[error(
         "{peak}, more than its capacity of {capacity} B: {}",
-        match least > capacity {
-            true => format!("no plan needs less than {least} B per device"),
-            false => "no plan that fits was found".to_string(),
+        match (least > capacity, tried_all) {
+            (true, _) => format!("no plan needs less than {least} B per device"),
+            (_, true) => "every placement by device axes was tried, and none fits".to_string(),
+            _ => "no plan that fits was found, and not all were tried".to_string(),
         }
     )]
     Memory {
@@ -85,6 +86,8 @@ pub enum PlanError {
         capacity: u64,
         /// What was proved that some device needs.
         least: u64,
+        /// Was every placement by device axes tried? Then `peak` is the smallest of all.
+        tried_all: bool,
     },
     /// The plan that was found breaks a rule: a defect of the planner.
     #[error("the planner's own plan breaks a rule: {0}")]

@@ -64,7 +64,11 @@ pub fn vertex_limit(graph: &BoundGraph, node: NodeId, tuples: u32) -> u128 {
 
 /// A box that all tiles together read at least, in elements, and the labels that cut it (twice
 /// those that cut two of its axes).
-fn least_read(access: &AccessMap, shape: &[usize], whole: &Region) -> (usize, Vec<usize>) {
+pub(crate) fn least_read(
+    access: &AccessMap,
+    shape: &[usize],
+    whole: &Region,
+) -> (usize, Vec<usize>) {
     let footprint = access.footprint(whole, shape);
     let (mut volume, mut labels) = (1usize, Vec::new());
     let is_whole = |a: &AxisAccess| matches!(a, AxisAccess::Bare(_) | AxisAccess::Data);

@@ -10,7 +10,7 @@
 //! Files: `spread` (vectors and assignments of device axes), `kind` and
 //! `boxes` (what an edge costs), `model`
 //! (variables and edges), `build` (those of a graph), `values` (lists of values and the problems over them),
-//! `incumbent` (axes that agree), `usage` (memory), `evaluate` (what placements move).
+//! `incumbent` (axes that agree), `near` (one layout changed after the other), `usage` (memory), `evaluate` (what placements move).
 
 mod boxes;
 mod build;
@@ -18,6 +18,7 @@ mod evaluate;
 mod incumbent;
 mod kind;
 mod model;
+mod near;
 mod spread;
 mod usage;
 mod values;
@@ -36,6 +37,7 @@ pub(crate) use evaluate::Evaluator;
 use incumbent::{Aligner, Incumbent};
 pub(crate) use model::Keep;
 use model::Model;
+pub(crate) use near::Assignment;
 use spread::{Spread, Vector};
 use usage::Usage;
 use values::{List, Tables};
@@ -68,6 +70,8 @@ const EXHAUSTIVE: u128 = 1 << 32;
 pub(crate) struct Placed {
     /// One entry per node; costs are still 0.
     pub nodes: Vec<NodePlan>,
+    /// Where it was found.
+    pub at: Assignment,
     /// Predicted bytes, weighed by link: at least those that move.
     pub cost: u128,
     /// No placement by device axes costs less.
@@ -76,6 +80,20 @@ pub(crate) struct Placed {
     pub any: u128,
     /// What an independent checker found again of `any`; 0 where nobody asks.
     pub checked: u128,
+}
+
+impl Placed {
+    /// Layouts of which nothing is known.
+    pub fn of(nodes: Vec<NodePlan>) -> Placed {
+        Placed {
+            nodes,
+            at: Assignment(Vec::new()),
+            cost: 0,
+            bound: 0,
+            any: 0,
+            checked: 0,
+        }
+    }
 }
 
 /// A placement problem, with what was computed for it so far.
@@ -273,6 +291,7 @@ impl<'a> Search<'a> {
             bound: self.model.bytes(bound.min(best.cost)),
             any: self.model.bytes(any.min(best.cost)),
             checked: self.model.bytes(checked.min(best.cost)),
+            at: Assignment(best.spreads),
         }
     }
 }

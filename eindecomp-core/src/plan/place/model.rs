@@ -10,6 +10,7 @@
 //! Costs are bytes; ties break by bytes loaded and held, then by the size of the largest tuple.
 //! Both follow from vectors alone, as does which variables and edges there are.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -153,6 +154,14 @@ impl Model {
     /// Bytes of a cost of the problem.
     pub fn bytes(&self, cost: u128) -> u128 {
         cost / u128::from(self.unit)
+    }
+
+    /// The variables that plan entries are read from, ascending.
+    pub fn read_from(&self) -> Vec<usize> {
+        let of = |e: &Entry| [e.join, e.owner.as_ref().map(|o| o.variable)];
+        let all = self.entries.iter().flat_map(of).flatten();
+        let all: BTreeSet<usize> = all.map(VarId::at).collect();
+        all.into_iter().collect()
     }
 
     /// The plan entries of an assignment; their costs are still 0.

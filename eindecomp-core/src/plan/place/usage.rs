@@ -2,9 +2,10 @@
 //! than any lowering of the same vectors uses, so that it bounds peaks from below.
 //!
 //! Position t is the vertex with number t. There a join uses the boxes that it reads and what it makes
-//! of the output; tensors that are made before and read later are there too, one copy at least. The
+//! of the output; what is made or read before and read later is there too, one copy at least. The
 //! boxes of kept weights are there at every position.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::build::{element, makes, readers, reads};
@@ -13,6 +14,8 @@ use super::model::Model;
 use super::spread::Vector;
 use super::values::List;
 use crate::graph::{BoundGraph, NodeId, Op, Role};
+use crate::plan::cost::limit::least_read;
+use crate::plan::layout::Region;
 use crate::plan::search::VarId;
 use crate::quick::Table;
 
@@ -111,8 +114,15 @@ impl Counts<'_> {
         };
         // of several calls per device one runs
         let calls = self.model.calls(node);
-        self.add(&mut join.here, result, domain, calls);
-        for (tensor, access) in reads(e) {
+        // a new version of a state may be made where the old one is
+        if graph.node(node).store.is_none() {
+            add(&mut join.here, &self.needed(result, domain), calls);
+        }
+        // what is read of one tensor in several ways may be one box
+        let mut here: BTreeMap<NodeId, Vec<u64>> = BTreeMap::new();
+        // of no points nothing is read
+        let points = !extents.contains(&0);
+        for (tensor, access) in reads(e).into_iter().filter(|_| points) {
             let shape = graph.shape(tensor);
             let kind = Kind {
                 access,
@@ -122,54 +132,86 @@ impl Counts<'_> {
                 folded: Vec::new(),
             };
             let readers = self.readers[tensor.at()].max(1) as u64;
-            match self.model.is_kept(tensor) {
+            let needed = self.needed(kind, domain);
+            if self.model.is_kept(tensor) {
                 // several readers may share their boxes
-                true => self.add(&mut join.kept, kind, domain, readers),
-                false => self.add(&mut join.here, kind, domain, calls),
+                add(&mut join.kept, &needed, readers);
+                continue;
             }
+            let most = here.entry(tensor).or_insert_with(|| needed.to_vec());
+            let both = most.iter_mut().zip(needed.iter());
+            both.for_each(|(most, &bytes)| *most = bytes.max(*most));
+        }
+        for needed in here.values() {
+            add(&mut join.here, needed, calls);
         }
         join
     }
 
-    fn add(&mut self, sum: &mut [u64], kind: Kind, domain: &List<Vector>, share: u64) {
+    fn needed(&mut self, kind: Kind, domain: &List<Vector>) -> Rc<Vec<u64>> {
         let needed = self.needed.entry((kind, domain.id));
         let needed = needed.or_insert_with_key(|(kind, _)| {
             let seen = kind.seen();
             let needs: Vec<Vector> = domain.all.iter().map(|v| v.seen(&seen)).collect();
             Rc::new(kind.needed(&needs))
         });
-        for (sum, bytes) in sum.iter_mut().zip(needed.iter()) {
-            *sum = sum.saturating_add(bytes / share);
-        }
+        needed.clone()
     }
 }
 
-/// Tensors that are there beside what a vertex reads and makes.
+/// Adds a part of each.
+fn add(sum: &mut [u64], needed: &[u64], share: u64) {
+    for (sum, bytes) in sum.iter_mut().zip(needed) {
+        *sum = sum.saturating_add(bytes / share);
+    }
+}
+
+/// Tensors that are there beside what a vertex reads and makes: what was made or read before, and is read after it.
 fn fixed(graph: &BoundGraph, model: &Model) -> Vec<u64> {
     let nodes = graph.nodes().len();
     let mut fixed = vec![0u64; nodes];
-    let mut reading: Vec<Vec<usize>> = vec![Vec::new(); nodes];
+    // per tensor, its readers ascending, with how many elements each reads at least
+    let mut reading: Vec<Vec<(usize, u64)>> = vec![Vec::new(); nodes];
     for (id, node) in graph.ids() {
-        for o in node.einsum().iter().flat_map(|e| &e.operands) {
-            if reading[o.node.at()].last() != Some(&id.at()) {
-                reading[o.node.at()].push(id.at());
+        let Some(e) = node.einsum() else { continue };
+        let whole = Region::whole(graph.label_extents(id));
+        let points = !graph.label_extents(id).contains(&0);
+        for (tensor, access) in reads(e) {
+            let least = match points {
+                true => least_read(&access, graph.shape(tensor), &whole).0 as u64,
+                false => 0,
+            };
+            match reading[tensor.at()].last_mut() {
+                Some((at, most)) if *at == id.at() => *most = least.max(*most),
+                _ => reading[tensor.at()].push((id.at(), least)),
             }
         }
     }
     for (id, node) in graph.ids().filter(|(id, _)| !model.is_kept(*id)) {
-        let reading = &reading[id.at()];
-        let (first, last) = match (reading.first(), reading.last()) {
-            (Some(&first), Some(&last)) => (first, last),
-            _ => (nodes, 0),
+        let (reading, all) = (&reading[id.at()], graph.elements(id) as u64);
+        let last = reading.last().map_or(0, |r| r.0);
+        let (there, made) = match &node.op {
+            // in the memory of its state
+            Op::EinSum(_) if node.store.is_some() => continue,
+            // between runs, too
+            Op::Input(Role::State | Role::Weight) => (0..nodes, None),
+            // loaded just before it is read
+            Op::Input(Role::Data) => (0..last, Some(0)),
+            Op::EinSum(_) => (id.at() + 1..last, Some(all)),
         };
-        let there = match &node.op {
-            Op::Input(Role::State | Role::Weight) => 0..nodes,
-            // loaded just before its first reader
-            Op::Input(Role::Data) => first + 1..last,
-            Op::EinSum(_) => id.at() + 1..last,
-        };
-        for at in there.filter(|at| reading.binary_search(at).is_err()) {
-            fixed[at] = fixed[at].saturating_add(graph.bytes(id));
+        for at in there {
+            let split = reading.partition_point(|r| r.0 < at);
+            if reading.get(split).is_some_and(|r| r.0 == at) {
+                continue;
+            }
+            let most = |some: &[(usize, u64)]| some.iter().map(|r| r.1).max().unwrap_or(0);
+            // what is in both: all but what is not in one of them
+            let elements = made.map_or(all, |made| {
+                let before = made.max(most(&reading[..split]));
+                (before + most(&reading[split..])).saturating_sub(all)
+            });
+            let bytes = elements.saturating_mul(node.dtype.size() as u64);
+            fixed[at] = fixed[at].saturating_add(bytes);
         }
     }
     fixed

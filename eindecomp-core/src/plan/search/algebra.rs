@@ -24,20 +24,40 @@ impl Factor {
     }
 }
 
+/// The least of a sum over the values of a variable, in parts that are its sum.
+pub(super) struct Product {
+    /// Over all that the sum is over.
+    pub factor: Factor,
+    /// What every combination of values of the hubs costs whatever the others have, where both are in the sum. Without it, steps along
+    /// equal layers are equal sooner or later.
+    pub hubs: Option<Factor>,
+    /// What every combination costs.
+    pub least: u64,
+    /// Additions that were not memoised.
+    pub work: u64,
+}
+
 /// Memoised operations on tables.
 #[derive(Debug, Default)]
 pub(super) struct Algebra {
     pub tables: Tables,
     pub maps: Maps,
-    products: Table<ProductKey, (TableId, u64)>,
+    products: Table<ProductKey, (TableId, Option<TableId>, u64)>,
     sums: Table<SumKey, TableId>,
 }
 
 /// A factor in a product: its table and, per axis, which one of the space it is and what entry
 /// each value has.
 type PartKey = (TableId, Vec<(usize, MapId)>);
-/// Extents, number of joint classes of the eliminated variable, parts; costs of single values.
-type ProductKey = (Vec<usize>, usize, Vec<PartKey>, Vec<PartKey>, MapId);
+/// Extents, number of joint classes of the eliminated variable, parts; costs of single values; axes of hubs.
+type ProductKey = (
+    Vec<usize>,
+    usize,
+    Vec<PartKey>,
+    Vec<PartKey>,
+    MapId,
+    Vec<usize>,
+);
 type SumKey = (Vec<usize>, Vec<PartKey>);
 
 impl Algebra {
@@ -83,9 +103,13 @@ impl Algebra {
         (f.table, f.scope.iter().map(axis).collect())
     }
 
-    /// The least sum of the factors over the values of `v`, less its least entry, which comes
-    /// apart, and the work that was not memoised, in additions.
-    pub fn eliminate(&mut self, factors: &[Factor], v: u32) -> (Factor, u64, u64) {
+    /// The least sum of the factors over the values of `v`. What hubs cost, and every value, comes apart.
+    pub fn eliminate(
+        &mut self,
+        factors: &[Factor],
+        v: u32,
+        is_hub: &dyn Fn(u32) -> bool,
+    ) -> Product {
         let (own, pairs): (Vec<_>, Vec<_>) = factors.iter().partition(|f| f.scope.len() == 1);
         let mut scope = self.scope(pairs.iter().copied());
         let joint = scope.binary_search_by_key(&v, |s| s.0).ok();
@@ -109,9 +133,13 @@ impl Algebra {
         own.sort_unstable();
         let extents: Vec<usize> = scope.iter().map(|s| self.maps.classes(s.1)).collect();
         let d = self.maps.classes(joint);
-        let key = (extents, d, parts, own, joint);
+        let mut hubs: Vec<usize> = (0..scope.len()).filter(|&a| is_hub(scope[a].0)).collect();
+        if hubs.len() == scope.len() {
+            hubs.clear();
+        }
+        let key = (extents, d, parts, own, joint, hubs);
         let mut work = 0;
-        let (table, least) = match self.products.get(&key) {
+        let (table, shared, least) = match self.products.get(&key) {
             Some(&found) => found,
             None => {
                 let cells = key.0.iter().map(|&n| n as u64).product::<u64>();
@@ -132,23 +160,30 @@ impl Algebra {
                     }],
                 });
                 let mut product = kernel::min_sum(&key.0, d, &parts);
-                let least = product.iter().copied().min().unwrap_or(0);
-                if least < INFEASIBLE {
-                    for c in product.iter_mut().filter(|c| **c < INFEASIBLE) {
-                        *c -= least;
-                    }
-                }
-                let made = (self.tables.intern(product), least);
-                self.products.insert(key, made);
+                let mut shared = kernel::apart(&mut product, &key.0, &key.5);
+                let least = kernel::apart(&mut shared, &[], &[])[0];
+                let shared = (!key.5.is_empty()).then(|| self.tables.intern(shared));
+                let made = (self.tables.intern(product), shared, least);
+                self.products.insert(key.clone(), made);
                 made
             }
         };
+        let hubs = shared.map(|table| Factor {
+            scope: key.5.iter().map(|&a| scope[a]).collect(),
+            table,
+            from: None,
+        });
         let factor = Factor {
             scope,
             table,
             from: None,
         };
-        (factor, least, work)
+        Product {
+            factor,
+            hubs,
+            least,
+            work,
+        }
     }
 
     fn parts<'a>(&'a self, keys: &'a [PartKey]) -> Vec<Part<'a>> {

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 use super::INFEASIBLE;
 use super::algebra::{Algebra, Factor};
 use super::exact::Budget;
+use super::hubs;
 use super::maps::MapId;
 use super::problem::Problem;
 use crate::quick::Table;
@@ -55,6 +56,8 @@ pub(super) struct Elimination {
     of: Vec<Vec<usize>>,
     /// Per variable, ascending: those that share a factor with it, and what those factors see of them.
     neighbours: Vec<Vec<(u32, MapId)>>,
+    /// Per variable: do many others depend on it, and is what it costs kept apart? Not if what each cluster sent is asked for.
+    hubs: Vec<bool>,
     /// Per variable: the most eliminations, one on the other, that its costs stand for.
     depth: Vec<u32>,
     /// Per variable not yet eliminated: its place in the order.
@@ -82,6 +85,7 @@ impl Elimination {
             factors: Vec::new(),
             of: vec![Vec::new(); n],
             neighbours: vec![Vec::new(); n],
+            hubs: vec![false; n],
             depth: vec![0; n],
             rank: vec![None; n],
             order: BinaryHeap::new(),
@@ -199,6 +203,8 @@ impl Elimination {
             around.retain(|s| s.0 != v as u32);
             self.neighbours[v] = around;
         }
+        let many = |near: &Vec<_>| self.merge && near.len() >= hubs::DEGREE;
+        self.hubs = self.neighbours.iter().map(many).collect();
         (0..self.of.len() as u32).for_each(|v| self.rank_again(v));
     }
 
@@ -319,20 +325,23 @@ impl Elimination {
             });
         }
         for group in groups {
-            let (mut product, least, work) = self.algebra.eliminate(&group, v);
-            self.budget.work = self.budget.work.saturating_sub(work);
-            match least {
+            let is_hub = |u: u32| self.hubs[u as usize];
+            let product = self.algebra.eliminate(&group, v, &is_hub);
+            self.budget.work = self.budget.work.saturating_sub(product.work);
+            match product.least {
                 INFEASIBLE => self.feasible = false,
                 cost => self.constant += u128::from(cost),
             }
-            product.from = Some(self.clusters.len());
+            let (mut factor, hubs) = (product.factor, product.hubs);
+            factor.from = Some(self.clusters.len());
             self.clusters.push(Cluster {
                 variable: v,
                 factors: group,
             });
-            if !product.scope.is_empty() {
-                self.add(product);
+            if !factor.scope.is_empty() {
+                self.add(factor);
             }
+            hubs.into_iter().for_each(|factor| self.add(factor));
         }
         self.rank[v as usize] = None;
         let around = std::mem::take(&mut self.neighbours[v as usize]).into_iter();

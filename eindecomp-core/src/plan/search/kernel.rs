@@ -46,6 +46,42 @@ pub(super) fn sum(extents: &[usize], parts: &[Part]) -> Vec<u64> {
     out
 }
 
+/// Takes from a table over `extents`, per combination of the values of `axes`, ascending, its least entry over the others: a
+/// table over these.
+pub(super) fn apart(table: &mut [u64], extents: &[usize], axes: &[usize]) -> Vec<u64> {
+    let extents = if axes.is_empty() { &[] } else { extents };
+    let mut steps = vec![0; extents.len()];
+    let mut entries = 1;
+    for &a in axes.iter().rev() {
+        steps[a] = entries;
+        entries *= extents[a];
+    }
+    let mut least = vec![INFEASIBLE; entries];
+    let (row, along) = match extents {
+        [.., extent] => (*extent, steps[extents.len() - 1]),
+        [] => (table.len(), 0),
+    };
+    let mut starts = vec![0];
+    for (extent, step) in extents.iter().zip(&steps).rev().skip(1).rev() {
+        let along = |&s: &usize| (0..*extent).map(move |x| s + x * step);
+        starts = starts.iter().flat_map(along).collect();
+    }
+    for (row, &start) in table.chunks_exact(row.max(1)).zip(&starts) {
+        for (x, &c) in row.iter().enumerate() {
+            let least = &mut least[start + x * along];
+            *least = c.min(*least);
+        }
+    }
+    for (row, &start) in table.chunks_exact_mut(row.max(1)).zip(&starts) {
+        for (x, c) in row.iter_mut().enumerate() {
+            if *c < INFEASIBLE {
+                *c -= least[start + x * along];
+            }
+        }
+    }
+    least
+}
+
 trait Cost: Copy + PartialOrd {
     const ZERO: Self;
     const TOP: Self;

@@ -136,7 +136,7 @@ fn project(
             .into_iter()
             .partition(|f| f.scope.iter().any(|s| s.0 == v));
         factors = rest;
-        let (product, ..) = algebra.eliminate(&over, v);
+        let product = algebra.eliminate(&over, v, &|_| false).factor;
         if !product.scope.is_empty() {
             factors.push(product);
         }

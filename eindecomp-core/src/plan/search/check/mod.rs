@@ -3,8 +3,10 @@
 //! Nothing here is shared with the searches but the problem itself and what proofs are written in.
 
 mod contraction;
+mod cost;
 mod dual;
 mod elimination;
+mod product;
 
 use std::ops::Range;
 
