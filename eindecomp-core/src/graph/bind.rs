@@ -299,6 +299,16 @@ impl BoundGraph {
         &self.labels[node.at()]
     }
 
+    /// Points of an EinSum's iteration space, [`u128::MAX`] if they are more; 1 for an input.
+    pub fn points(&self, node: NodeId) -> u128 {
+        let extents = self.label_extents(node).iter();
+        // An empty axis makes no points of any number.
+        match extents.clone().any(|&n| n == 0) {
+            true => 0,
+            false => extents.fold(1, |points: u128, &n| points.saturating_mul(n as u128)),
+        }
+    }
+
     /// Number of elements of a tensor.
     pub fn elements(&self, node: NodeId) -> usize {
         self.shape(node).iter().product()

@@ -294,6 +294,8 @@ mod tests {
     use super::*;
     use crate::ein::Dim;
     use crate::graph::{EinGraph, GraphBuilder, Role};
+    use crate::plan::Cluster;
+    use crate::plan::planner::{PlanError, PlanOptions, plan};
     use crate::reference::{RefTensor, run};
 
     fn ordered(graph: &EinGraph) -> BoundGraph {
@@ -431,17 +433,24 @@ mod tests {
 
     /// All pairs of 40 factors share a label: any order makes tensors that nobody can store.
     #[test]
-    fn what_cannot_be_stored_stays() {
+    fn what_cannot_be_stored_stays_and_is_refused_by_its_name() {
         let label = |a: usize, b: usize| {
             char::from_u32(0x4e00 + (40 * a.min(b) + a.max(b)) as u32).unwrap()
         };
-        let term = |a: usize| {
-            (0..40)
-                .filter(|&b| b != a)
-                .map(|b| label(a, b))
-                .collect::<String>()
-        };
+        let others = |a: usize| (0..40).filter(move |&b| b != a);
+        let term = |a: usize| others(a).map(|b| label(a, b)).collect::<String>();
         let text = format!("{}->", (0..40).map(term).collect::<Vec<_>>().join(","));
-        assert_eq!(statements(&text, |_| 2).len(), 1);
+        let graph = einsum(&text, |_| 2).bind(&BTreeMap::new()).unwrap();
+        let graph = Pipeline::default().run(graph).unwrap().0;
+        assert_eq!(graph.nodes().len(), 41);
+        let refused = plan(&graph, &Cluster::cpus(4), &PlanOptions::default());
+        let tensor = Arc::from(&*text);
+        assert_eq!(
+            refused,
+            Err(PlanError::Points {
+                tensor,
+                points: u128::MAX
+            })
+        );
     }
 }

@@ -88,10 +88,9 @@ fn fusable(
         return (whole || elementwise && only).then_some(reads);
     }
     let tensors = spec.operands.len() + made.operands.len();
-    let points: usize = extents.iter().product();
     let takes = only
         && operands.iter().all(|o| o.index == *index)
-        && points <= graph.elements(from)
+        && graph.points(into) <= graph.elements(from) as u128
         && size(&spec.body) + size(&made.body) <= LARGEST
         && tensors <= MOST_READS
         && match &spec.reduce {

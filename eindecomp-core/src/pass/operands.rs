@@ -89,7 +89,8 @@ impl<'a> Sides<'a> {
 
     fn points(&self, labels: &BTreeSet<LabelId>) -> u128 {
         let extents = self.graph.label_extents(self.id);
-        labels.iter().map(|l| extents[l.at()] as u128).product()
+        let extents = labels.iter().map(|l| extents[l.at()] as u128);
+        extents.fold(1, u128::saturating_mul)
     }
 
     /// Scalar factors go to the smallest of the others.

@@ -120,15 +120,8 @@ pub fn compare(
 
 /// The statement with the largest iteration space.
 fn largest(graph: &BoundGraph) -> String {
-    let work = |id: NodeId| {
-        graph
-            .label_extents(id)
-            .iter()
-            .map(|&b| b as u128)
-            .product::<u128>()
-    };
     let vertices = graph.ids().filter(|(_, v)| v.einsum().is_some());
-    let most = vertices.max_by_key(|(id, _)| work(*id));
+    let most = vertices.max_by_key(|(id, _)| graph.points(*id));
     most.map_or(String::new(), |(_, vertex)| vertex.name.to_string())
 }
 

@@ -15,11 +15,14 @@ use super::verify::{self, structure};
 use super::{
     Certificate, Cluster, Constraints, Hierarchy, Layout, NodePlan, Plan, Residency, Wider,
 };
-use crate::graph::BoundGraph;
+use crate::graph::{BoundGraph, Node, NodeId};
 use crate::task::memory::Peak;
 use crate::task::traffic::bytes;
 
 pub use super::options::{Algorithm, Objective, PlanOptions};
+
+/// Points of a statement that are too many.
+const MAX_POINTS: u128 = 1 << 63;
 
 /// Why there is no plan.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +31,17 @@ pub enum PlanError {
     /// The cluster cannot be.
     #[error("the cluster breaks a rule: {0}")]
     Cluster(#[from] ClusterError),
+    /// A statement that no machine computes.
+    #[error("`{tensor}` is computed at {} points; 2^63 are too many", match *points {
+        u128::MAX => "2^128 or more".to_string(),
+        points => points.to_string(),
+    })]
+    Points {
+        /// The statement's tensor.
+        tensor: Arc<str>,
+        /// Points of its iteration space, [`u128::MAX`] if they are more.
+        points: u128,
+    },
     /// A pin names an index that the statement does not have.
     #[error("`{tensor}` is pinned to split `{label}`, but has no such index")]
     PinLabel {
@@ -142,6 +156,13 @@ fn planned(
     watch: &Watch,
 ) -> Result<Plan, PlanError> {
     cluster.verify()?;
+    let too_many = |(id, vertex): (NodeId, &Node)| {
+        let (tensor, points) = (vertex.name.clone(), graph.points(id));
+        (points >= MAX_POINTS).then_some(PlanError::Points { tensor, points })
+    };
+    if let Some(error) = graph.ids().find_map(too_many) {
+        return Err(error);
+    }
     let _span = tracing::info_span!("plan", devices = cluster.devices()).entered();
     let with = |residency| -> Result<Plan, PlanError> {
         let options = PlanOptions {
