@@ -5,6 +5,7 @@
 //! or a bound of a quotient or remainder; integers round: `k·d ≥ 1 - k` suffices.
 
 mod asked;
+mod examples;
 mod multiples;
 mod rows;
 mod search;
@@ -82,7 +83,9 @@ impl Facts {
             (self.number, self.known) = (number, known);
             return;
         }
+        let from = self.number;
         take(self);
+        self.asked.made(from, self.number, &self.known);
         let made = (self.number, self.known.clone());
         self.asked.note_given(key, made);
     }
@@ -320,15 +323,19 @@ impl Facts {
         }
         let goal = self.normal(d);
         self.asked.answer(self.number, goal, |goal, most| {
-            let (proved, done) = search::proves(self, goal, most);
-            if proved {
-                return (true, done);
+            if self.asked.is_false(self.number, goal) {
+                return (false, 0);
             }
-            let Some((facts, goal)) = self.by_rows(goal) else {
-                return (false, done);
-            };
-            let (proved, more) = search::proves(&facts, &goal, most);
-            (proved, done + more)
+            // Most proofs are short, and what is not is mostly none.
+            let short = most.min(search::SHORT);
+            let (proved, done) = self.searched(goal, short);
+            if proved || done < short || short == most {
+                return (proved, done);
+            }
+            match self.worth(goal) {
+                0 => (false, done),
+                worth => self.searched(goal, worth.min(most)),
+            }
         })
     }
 
@@ -525,7 +532,9 @@ mod tests {
 
     #[test]
     fn what_helps_cost_is_bounded_and_leaves_other_proofs_alone() {
-        let (facts, goal) = tangled();
+        let (mut facts, goal) = tangled();
+        // no number is the root of 2, so that nothing is refuted by an example
+        facts.assume(&(&sym("D15") * &sym("D15")), CmpOp::Eq, &int(2));
         let (a, b) = (sym("D0"), sym("D1"));
         let easy = &(&(&a * &b) - &sym("D2")) - &int(1);
         let helping = facts.helping();
@@ -537,6 +546,20 @@ mod tests {
         assert!(facts.nonneg(&easy));
         let _helping = facts.helping();
         assert!(facts.nonneg(&easy), "what is known costs nothing");
+    }
+
+    #[test]
+    fn what_numbers_refute_is_not_searched_for() {
+        let (facts, goal) = tangled();
+        let easy = &(&(&sym("D0") * &sym("D1")) - &sym("D2")) - &int(1);
+        let _helping = facts.helping();
+        for n in 0..50 {
+            assert!(!facts.nonneg(&goal(n)));
+        }
+        assert!(
+            facts.nonneg(&easy),
+            "there is enough left to look for helps"
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::Known;
+use super::examples::Examples;
 use super::search::WORK;
 use crate::ein::Dim;
 use crate::syntax::ast::CmpOp;
@@ -32,6 +33,7 @@ pub(super) struct Asked {
     given: RefCell<HashMap<(usize, Given), Made>>,
     answers: RefCell<HashMap<(usize, Dim), bool>>,
     normal: RefCell<HashMap<(usize, Dim), Dim>>,
+    pub examples: RefCell<Examples>,
     /// How many look for helps.
     helping: Cell<usize>,
     /// What is left for those.
@@ -45,6 +47,7 @@ impl Default for Asked {
             given: RefCell::default(),
             answers: RefCell::default(),
             normal: RefCell::default(),
+            examples: RefCell::default(),
             helping: Cell::default(),
             left: Cell::new(HELPS),
         }
@@ -56,6 +59,16 @@ impl Asked {
     pub fn number(&self) -> usize {
         self.numbers.set(self.numbers.get() + 1);
         self.numbers.get()
+    }
+
+    /// Is a goal false at an example that is known?
+    pub fn is_false(&self, number: usize, goal: &Dim) -> bool {
+        self.examples.borrow_mut().is_known(number, goal)
+    }
+
+    /// Notes that facts were made of others.
+    pub fn made(&self, from: usize, to: usize, known: &Rc<Known>) {
+        self.examples.borrow_mut().note(from, to, known);
     }
 
     pub fn given(&self, key: &(usize, Given)) -> Option<Made> {

@@ -106,7 +106,8 @@ impl Multiples {
         self.all.iter().filter(quotient).flat_map(of).collect()
     }
 
-    fn pairs(&self) -> impl Iterator<Item = (Dim, Dim)> {
+    /// What is a multiple, and of what.
+    pub fn pairs(&self) -> impl Iterator<Item = (Dim, Dim)> {
         self.all.iter().map(|m| (m.whole.clone(), m.by.clone()))
     }
 
@@ -131,11 +132,17 @@ impl Multiples {
     pub fn in_parts(&self, a: &Dim) -> Vec<Dim> {
         let mut made: Vec<Dim> = Vec::new();
         for form in &self.forms {
-            let put = |made: Option<Dim>, at: &usize| {
-                let put = self.all[*at].put(made.as_ref().unwrap_or(a));
-                put.or(made)
-            };
-            let shown = form.iter().fold(None, put);
+            let (mut shown, mut idle) = (None, 0);
+            for at in form {
+                match self.all[*at].put(shown.as_ref().unwrap_or(a)) {
+                    Some(put) => (shown, idle) = (Some(put), 0),
+                    None => idle += 1,
+                }
+                // Each was tried since the last one that stood in it.
+                if idle == self.all.len() {
+                    break;
+                }
+            }
             made.extend(shown.filter(|shown| !made.contains(shown)));
         }
         made

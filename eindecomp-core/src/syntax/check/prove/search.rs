@@ -13,10 +13,40 @@ use crate::ein::dim::Atom;
 const DEPTH: usize = 8;
 /// How much is done for one goal: terms of combinations. Programs as people write them need a fifth of it.
 pub(super) const WORK: usize = 2000;
+/// How much is done before it is tried whether the goal is false.
+pub(super) const SHORT: usize = 150;
+/// How much is done where no numbers were found at which the facts hold: they may exclude each other.
+const DOUBTFUL: usize = 500;
+
+impl Facts {
+    /// How much a search for a proof of `d ≥ 0` is worth: nothing where the facts hold for some numbers and the goal
+    /// does not.
+    pub(super) fn worth(&self, goal: &Dim) -> usize {
+        let mut examples = self.asked.examples.borrow_mut();
+        match examples.is_possible(self.number) {
+            true if examples.refute(self.number, goal) => 0,
+            true => WORK,
+            false => DOUBTFUL,
+        }
+    }
+
+    /// A search as it is, then by rows and columns: is it proved, and the work that was done.
+    pub(super) fn searched(&self, goal: &Dim, most: usize) -> (bool, usize) {
+        let (proved, done) = proves(self, goal, most);
+        if proved {
+            return (true, done);
+        }
+        let Some((facts, goal)) = self.by_rows(goal) else {
+            return (false, done);
+        };
+        let (proved, more) = proves(&facts, &goal, most);
+        (proved, done + more)
+    }
+}
 
 /// Does the goal, in normal form, follow, as far as `most` work for each way to write it shows? With the work
 /// that was done.
-pub(super) fn proves(facts: &Facts, goal: &Dim, most: usize) -> (bool, usize) {
+fn proves(facts: &Facts, goal: &Dim, most: usize) -> (bool, usize) {
     let (mut done, mut goal, mut gone) = (0, goal.clone(), Vec::new());
     loop {
         if follows(facts, &goal, most, &mut done) {
