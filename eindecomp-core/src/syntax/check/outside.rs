@@ -222,6 +222,7 @@ impl Walk<'_, '_> {
         };
         let interior = at.as_ref().filter(|_| in_part.is_none());
         let interior = interior.and_then(|at| self.interior(at, low.as_ref()?));
+        let at_start = low.as_ref().is_some_and(|low| low.as_const() == Some(0));
         let starts_inside = low.is_some_and(|low| facts.nonneg(&low)) && in_part.is_none();
         let clauses = clauses.filter(|_| !guarded && !shifted);
         let last = moved.or_else(|| self.last(e, &at, extent, facts));
@@ -230,6 +231,16 @@ impl Walk<'_, '_> {
             (Some(at), Some(high)) if starts_inside => self.length(at, extent, high),
             _ => Length::Padded,
         };
+        // A window of an odd length whose results are as many as the elements stands around each.
+        let over = high.as_ref().map(|high| &(high - extent) + &one);
+        let over = over
+            .and_then(|over| over.as_const())
+            .filter(|over| over % 2 == 0);
+        let window = starts_inside && at_start && matches!(length, Length::Padded);
+        let centred = over.filter(|over| window && *over > 0).map(|over| {
+            let text = format!("{text} - {}", over / 2);
+            (e.span, text)
+        });
         // What is outside for half of its indices is not padded.
         let fits_mostly = high.as_ref().is_none_or(|high| {
             let twice = extent + extent;
@@ -298,6 +309,7 @@ impl Walk<'_, '_> {
             diag,
             fixes,
             needed,
+            centred,
         });
     }
 

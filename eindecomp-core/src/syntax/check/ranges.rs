@@ -8,7 +8,7 @@ use super::conditions::assume;
 use super::extents::{Access, Uses};
 use super::prove::{Facts, is_sum};
 use super::quotients::rounds;
-use super::together::{Kind, Outside, together};
+use super::together::{self, Kind, Outside, together};
 use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Mixed, Origin, Read, Sub};
 use crate::ein::{DType, Dim, ScalarFn, Value};
 use crate::syntax::ast::CmpOp;
@@ -376,6 +376,7 @@ impl Walk<'_, '_> {
             let text = (&*access.place, &access.subs[..]);
             let instead = self.instead(read, text, guarded);
             let strided = instead.or_else(|| self.strided(read, text, guarded));
+            together::centre(&mut self.outside[before..]);
             let slip = strided.or_else(|| self.swapped(read, text, guarded));
             let turned = match slip {
                 Some(_) => None,

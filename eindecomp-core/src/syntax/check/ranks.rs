@@ -79,6 +79,9 @@ impl StmtCx<'_, '_> {
         if subs.len() < axes.len() {
             return diag.help(format!("give an index for each axis of [{}]", listed(axes)));
         }
+        if let Some(fix) = self.repeated(place, axes, subs) {
+            return diag.fix(fix);
+        }
         // The indices that are called like the axes, in order.
         let mut rest = names.iter();
         let kept: Option<Vec<&String>> = axes
@@ -102,6 +105,34 @@ impl StmtCx<'_, '_> {
             }
             _ => diag.help(format!("leave out {} of them", subs.len() - axes.len())),
         }
+    }
+
+    /// One index less where it stands twice side by side, if the others run over the axes that they then read.
+    fn repeated(&self, place: &ast::Place, axes: &[Dim], subs: &[ast::Sub]) -> Option<Fix> {
+        let at = subs.windows(2).position(|two| {
+            let [a, b] = [&two[0], &two[1]].map(sub_name);
+            a.is_some() && a == b
+        })?;
+        let kept: Vec<&ast::Sub> = (0..subs.len())
+            .filter(|n| *n != at)
+            .map(|n| &subs[n])
+            .collect();
+        let fits = kept.len() == axes.len()
+            && kept.iter().zip(axes).all(|(sub, axis)| {
+                let extent = sub_name(sub).and_then(|name| self.declared_extent(name));
+                extent.is_none_or(|extent| self.cx.facts.equal(&extent, axis))
+            });
+        let shown: Vec<String> = kept.iter().map(|sub| sub.to_string()).collect();
+        let help = format!("did you mean `{place}[{}]`?", shown.join(", "));
+        let span = Span::new(subs[at].span().start, subs[at + 1].span().start);
+        fits.then(|| Fix::replace(span, "", &help))
+    }
+
+    /// The extent of an index by its `in`, where it has one.
+    fn declared_extent(&self, name: &str) -> Option<Dim> {
+        let index = self.visible_index(name)?;
+        let (extent, _) = self.indices[index.at()].extent.as_ref()?;
+        Some(extent.clone())
     }
 
     /// Is it an index of a reduction that nothing else in the statement uses?
@@ -265,6 +296,11 @@ impl StmtCx<'_, '_> {
             ast::Sub::Expr(e) => bare_name(e).is_some(),
             _ => true,
         });
+        // A size that says nothing else is read at its only position.
+        let meant = match axis.as_const() {
+            Some(1) if meant.is_empty() => vec!["0".to_owned()],
+            _ => meant,
+        };
         match &meant[..] {
             [] => {
                 let (shown, _) = completed(place, axis, subs, (gap, "…"));

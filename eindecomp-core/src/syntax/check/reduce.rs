@@ -5,7 +5,8 @@ use super::expr::StmtCx;
 use super::fixes::zero;
 use super::heads::{another_index, twice, without_accumulator};
 use super::tree::{Aggregation, Expr, ExprKind, IndexId, Reduce};
-use super::walk::positions;
+use super::unbound::name_at;
+use super::walk::{mentions, positions};
 use crate::ein::{Agg, DType};
 use crate::syntax::ast::{self, ReduceBody};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -106,7 +107,11 @@ impl StmtCx<'_, '_> {
             self.visible.truncate(before);
             return None;
         }
+        let told = self.cx.errors.len();
         let filter = reduce.filter.as_ref().map(|f| self.condition(f));
+        if let Some(filter) = &reduce.filter {
+            self.unfiltered(reduce, filter, told);
+        }
         if let Some(Some(filter)) = &filter {
             self.guard(filter, true);
         }
@@ -121,6 +126,23 @@ impl StmtCx<'_, '_> {
             Some(filter) => Some(filter?),
         };
         Some((indices, filter, value?))
+    }
+
+    /// The only index, in place of what a filter without it names that is not there; errors since number `told`.
+    fn unfiltered(&mut self, reduce: &ast::Reduce, filter: &ast::Expr, told: usize) {
+        let [index] = &reduce.indices[..] else { return };
+        let index = index.name.as_str();
+        if mentions(filter, &[index]) {
+            return;
+        }
+        for diag in &mut self.cx.errors[told..] {
+            let open = diag.code == Code::UndefinedName && diag.fixes.is_empty();
+            if open && name_at(filter, diag.primary).is_some() {
+                diag.help = None;
+                diag.fixes
+                    .push(Fix::replace(diag.primary, index, "did you mean {}?"));
+            }
+        }
     }
 
     /// The dtype after the `;`.

@@ -34,6 +34,8 @@ pub(super) struct Outside {
     pub(super) fixes: Vec<(Kind, Fix)>,
     /// The one inequality of sizes that would keep it inside: the first is at least the second.
     pub(super) needed: Option<(Dim, Dim)>,
+    /// The position around whose middle a window is as long before as behind, in place of what stands there.
+    pub(super) centred: Option<(Span, String)>,
 }
 
 impl Outside {
@@ -65,6 +67,33 @@ impl Outside {
     fn least(&self) -> Option<Dim> {
         let (left, right) = self.needed.as_ref()?;
         Some(left - right)
+    }
+}
+
+/// Pads a window of one read at both ends instead of behind its last element, if that is meant of all of its axes.
+pub(super) fn centre(found: &mut [Outside]) {
+    let centred: Option<Vec<(usize, Span, String)>> = (found.iter())
+        .map(|o| o.centred.clone().map(|(span, text)| (o.axis, span, text)))
+        .collect();
+    let (Some(centred), Some(first)) = (centred, found.first()) else {
+        return;
+    };
+    let mut subs = first.access.subs.clone();
+    for (axis, _, text) in &centred {
+        subs[*axis] = text.clone();
+    }
+    let (old, new) = (
+        first.access.to_string(),
+        format!("{}[{}]", first.access.place, subs.join(", ")),
+    );
+    let pads = found.iter_mut().flat_map(|o| &mut o.fixes);
+    for (_, fix) in pads.filter(|(kind, fix)| *kind == Kind::Pad && fix.help.contains(" else ")) {
+        fix.help = fix
+            .help
+            .replace(&old, &new)
+            .replace("to pad", "to pad at both ends");
+        fix.edits
+            .extend(centred.iter().map(|(_, span, text)| (*span, text.clone())));
     }
 }
 

@@ -25,7 +25,7 @@ pub(super) fn mend(diag: Diag, value: &Expr, left: &[(&str, bool)], unbound: &[S
             whole_body(value, reduce, held, span, name),
             &unused[..],
         ) {
-            (Some(Whole::Held(fix)), _) => diag.fix(fix),
+            (Some(Whole::Held(fixes)), _) => diag.fixes(fixes),
             (Some(Whole::Cancels(help)), _) => diag.help(help),
             // It stands beside the reduction, where another one is left.
             (None, [only]) => diag.fix(Fix::replace(name.span, *only, "did you mean {}?")),
@@ -211,8 +211,8 @@ fn beside(
 
 /// A reduction's body with all that follows up to a use of its index.
 enum Whole {
-    /// Held by parentheses.
-    Held(Fix),
+    /// Held by parentheses, all of it or its last factor.
+    Held(Vec<Fix>),
     /// Nothing would be left of it, `a - a` or `a / a`: what to do.
     Cancels(String),
 }
@@ -284,6 +284,7 @@ fn whole_body(
             right,
         )));
     }
+    let first = node;
     while let Some(next) = around.pop() {
         match operator(next) {
             Some((start, more)) if start == node.span.end => rest = format!("{rest} {more}"),
@@ -328,12 +329,54 @@ fn whole_body(
     let shown = format!("`{} ({body} {rest}{closed})`", heads.join(" ("));
     let help = format!("did you mean {shown}?");
     let fix = Fix { help, edits };
-    Some(Whole::Held(match held {
+    let all = match held {
         None => fix,
         Some(held) => fix
             .and(Span::new(held.start, held.start + 1), "")
             .and(Span::new(held.end - 1, held.end), ""),
-    }))
+    };
+    let alone = held.is_none() && std::ptr::eq(node, first) && !is_reduced(value, span);
+    let factor = alone.then(|| last_factor(reduce, first)).flatten();
+    Some(Whole::Held(factor.into_iter().chain([all]).collect()))
+}
+
+/// Does a reduction stand around what is at `span`?
+fn is_reduced(e: &Expr, span: Span) -> bool {
+    let around = matches!(e.kind, ExprKind::Reduce(_)) && e.span != span && e.span.contains(span);
+    around || e.children().into_iter().any(|e| is_reduced(e, span))
+}
+
+/// `sum[c] p[c] * (log(p[c]) - log(q[c]))`: parentheses around the last factor and what follows the reduction, where
+/// both are the same function of something.
+fn last_factor(reduce: &Reduce, node: &Expr) -> Option<Fix> {
+    let ReduceBody::Product(body) = &reduce.body else {
+        return None;
+    };
+    let ExprKind::Binary(BinaryOp::Mul, factors, last) = &body.kind else {
+        return None;
+    };
+    let ExprKind::Binary(op @ (BinaryOp::Add | BinaryOp::Sub), _, right) = &node.kind else {
+        return None;
+    };
+    let (ExprKind::Call { path: a, .. }, ExprKind::Call { path: b, .. }) =
+        (&last.kind, &right.kind)
+    else {
+        return None;
+    };
+    let shown = format!(
+        "{} {factors} * ({last} {} {right})",
+        head(reduce),
+        op.symbol()
+    );
+    let help = format!("did you mean `{shown}`?");
+    let (start, end) = (last.span.start, right.span.end);
+    (a.to_string() == b.to_string()).then(|| Fix {
+        help,
+        edits: vec![
+            (Span::new(start, start), "(".to_owned()),
+            (Span::new(end, end), ")".to_owned()),
+        ],
+    })
 }
 
 /// Does the aggregation take one index only?

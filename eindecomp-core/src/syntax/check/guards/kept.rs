@@ -110,8 +110,11 @@ impl<'e> Guards<'e> {
                 }
                 let mut others = indices.difference(&own);
                 let reads = self.read_at(value, &meant);
+                // With another index in place of a number, of what is read nowhere.
+                let apart = self.indices_of(&(&meant - outside.at)).is_disjoint(&own);
                 if others.any(|index| used_once(value, index, test))
                     || reads.iter().any(|t| t == tensor)
+                    || reads.is_empty() && apart && outside.at.as_symbol().is_none()
                 {
                     return Some(Some(meant));
                 }
