@@ -398,6 +398,18 @@ fn range_of(
         let free = names.iter().all(|name| !largest.symbols().contains(name));
         free.then(|| &shifted.extent - &largest)
     };
+    // Windows that begin `c` apart, `c * i + u`, are as long where that fits: none is read twice, and nothing is left out.
+    let window = |read: &(Dim, &Shifted)| {
+        let longest = fitting(read)?;
+        let (at, others) = (&read.0, names.iter().filter(|name| **name != decl.name));
+        let stride = |name: &Arc<str>| {
+            let next = &Dim::sym(name.clone()) + &one;
+            let there = at.try_substitute(&|s| (*s == **name).then(|| next.clone()))?;
+            (&there - at).as_const().filter(|&c| c > 1).map(Dim::from)
+        };
+        let fits = |stride: &Dim| cx.facts.holds(stride, CmpOp::Le, &longest);
+        Some(others.filter_map(stride).find(fits).unwrap_or(longest))
+    };
     // What a condition keeps inside runs over all of the axis.
     let whole_axis = |(at, shifted): &(Dim, &Shifted)| {
         let rest = (at - &step).symbols();
@@ -450,7 +462,7 @@ fn range_of(
         .or_else(|| of_result().cloned())
         .or(named)
         .or_else(|| mine.iter().find(|_| guarded).and_then(whole_axis))
-        .or_else(|| mine.iter().find_map(fitting))?;
+        .or_else(|| mine.iter().find_map(window))?;
     let facts = facts_with(&extent);
     let settled = |at: &Dim| {
         let symbols = at.symbols();
