@@ -62,7 +62,7 @@ pub(super) struct Elimination {
     depth: Vec<u32>,
     /// Per variable not yet eliminated: its place in the order.
     rank: Vec<Option<Rank>>,
-    /// Every variable at its place, and at those that it had before.
+    /// Every variable at its place, or an earlier one that it had before.
     order: BinaryHeap<Reverse<(Rank, u32)>>,
     pub clusters: Vec<Cluster>,
     /// What is left of the costs when every factor is over no variable.
@@ -268,7 +268,9 @@ impl Elimination {
 
     fn rank_again(&mut self, v: u32) {
         let rank = self.rank_of(v);
-        if self.rank[v as usize].replace(rank) != Some(rank) {
+        let old = self.rank[v as usize].replace(rank);
+        // most ranks only grow: a later place is looked up when it is its turn
+        if old.is_none_or(|old| rank < old) {
             self.order.push(Reverse((rank, v)));
         }
     }
@@ -277,8 +279,10 @@ impl Elimination {
     fn next(&mut self) -> Option<u32> {
         loop {
             let Reverse((rank, v)) = self.order.pop()?;
-            if self.rank[v as usize] == Some(rank) {
-                return Some(v);
+            match self.rank[v as usize] {
+                Some(now) if now == rank => return Some(v),
+                Some(now) if now > rank => self.order.push(Reverse((now, v))),
+                _ => {}
             }
         }
     }
