@@ -10,6 +10,8 @@ use crate::syntax::token::{Delim, Span, Tok, TokenBuffer};
 
 /// All that is read again for the sake of one error is at most so long, so that it costs little.
 const MAX_BYTES: usize = 1 << 20;
+/// All brackets that are looked at again for the sake of one error are at most so many.
+const MAX_BRACKETS: usize = 1 << 22;
 
 /// A bracket, and where it stands in the text.
 type Bracket = (Tok, Span);
@@ -59,7 +61,8 @@ impl Change {
 /// many, that alone. Spans are offsets into `source`.
 pub(super) fn one_mistake(said: Vec<Diag>, source: &str, tokens: &TokenBuffer) -> Vec<Diag> {
     let brackets = tokens.brackets();
-    let is_about = |diag: &Diag| brackets.iter().any(|(_, span)| *span == diag.primary);
+    let places: BTreeSet<Span> = brackets.iter().map(|(_, span)| *span).collect();
+    let is_about = |diag: &Diag| places.contains(&diag.primary);
     let (mut about, mut out): (Vec<Diag>, Vec<Diag>) = said.into_iter().partition(is_about);
     if let Some((delim, missing)) = only_mistake(brackets) {
         about.truncate(1);
@@ -131,6 +134,9 @@ fn right(delim: Delim, missing: bool, source: &str, tokens: &TokenBuffer) -> Opt
             true => additions(delim, missing, tokens),
             false => removals(delim, missing, brackets),
         };
+        if changes.len().saturating_mul(brackets.len()) > MAX_BRACKETS {
+            return None;
+        }
         for change in changes
             .into_iter()
             .filter(|change| change.wrong(brackets).is_some())
