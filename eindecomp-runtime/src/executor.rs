@@ -8,6 +8,7 @@
 mod exchange;
 pub(crate) mod given;
 mod lent;
+mod packed;
 mod queue;
 mod schedule;
 pub(crate) mod state;
@@ -47,6 +48,8 @@ pub struct Executor {
     storage: Storage,
     mode: MemoryMode,
     run: Schedule,
+    /// Per buffer, who reads it packed.
+    packed: Vec<Option<packed::Reader>>,
     workers: Arc<Workers>,
     ranks: Ranks,
     /// Buffers that hold nothing between runs.
@@ -113,12 +116,15 @@ impl Executor {
         let here = |b: &BufferId| ranks.owns(&tasks, tasks.buffer(*b).device);
         let volatile = buffers.filter(|b| here(b) && !stays(b)).collect();
         let weights = graph.nodes().iter().any(|n| n.role() == Some(Role::Weight));
+        let storage = Storage::new(&graph, &tasks, mode, &|device| ranks.owns(&tasks, device))
+            .map_err(|error| ranks.lost("memory of the devices", error))?;
+        let run = Schedule::new(&tasks, &kernels, workers.count(), mode, &ranks)?;
         Ok(Executor {
-            storage: Storage::new(&graph, &tasks, mode, &|device| ranks.owns(&tasks, device))
-                .map_err(|error| ranks.lost("memory of the devices", error))?,
+            packed: packed::packed(&tasks, &kernels, &run, &storage, mode),
+            storage,
             mode,
             planned: Planned::of(&tasks, &ranks),
-            run: Schedule::new(&tasks, &kernels, workers.count(), mode, &ranks)?,
+            run,
             kernels,
             graph,
             graph_tasks: tasks,
@@ -172,13 +178,17 @@ impl Executor {
             source,
         })?;
         let target = self.storage.view_mut(dst);
-        Ok(match contents {
+        let bytes = match contents {
             Contents::Whole(tensor) => copy(&host_view(tensor), &target, region),
             Contents::Box(tensor) => {
                 given::check(name, buffer.dtype, &region.shape(), &tensor)?;
                 copy(&box_view(&tensor, region.clone()), &target, region)
             }
-        })
+        };
+        if let Some(reader) = &self.packed[dst.0 as usize] {
+            reader.pack(&self.kernels, &target);
+        }
+        Ok(bytes)
     }
 
     /// Runs once: outputs in the graph's order, and what was moved.
@@ -258,6 +268,13 @@ impl Executor {
     /// Is a device of this process?
     pub fn has_device(&self, device: u32) -> bool {
         self.ranks.owns(&self.graph_tasks, device)
+    }
+
+    /// The weights that are packed when they are loaded, by name, and the devices that have them so.
+    pub fn packed(&self) -> impl Iterator<Item = (&str, u32)> {
+        let buffers = self.packed.iter().zip(&self.graph_tasks.buffers);
+        let packed = buffers.filter(|(reader, _)| reader.is_some());
+        packed.map(|(_, buffer)| (&*self.graph.node(buffer.node).name, buffer.device))
     }
 
     /// What kernel each statement runs, for people: number of the node, name, kernel.
@@ -510,7 +527,11 @@ impl Run<'_> {
                 let Some(tile) = self.schedule.pieces[step as usize].get(piece) else {
                     return Ok(None);
                 };
-                let reads: Vec<_> = reads.iter().map(|&b| self.view(b)).collect();
+                let read = |&buffer: &BufferId| match &self.executor.packed[buffer.0 as usize] {
+                    Some(reader) => reader.view(self.view(buffer), piece),
+                    None => self.view(buffer),
+                };
+                let reads: Vec<_> = reads.iter().map(read).collect();
                 let in_place = writes.first().copied();
                 let writes: Vec<_> = writes.iter().map(|&b| self.view_mut(b)).collect();
                 let slots: &[Value] = graph.slots();

@@ -39,11 +39,23 @@ impl Window {
     }
 }
 
+/// Where the elements of a window are that a contraction reads in packed panels: its right operand's
+/// columns, slow to fast, by blocks of depth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Packed {
+    /// All columns of the buffer.
+    pub(crate) lanes: usize,
+    /// The first column that is read.
+    pub(crate) first: usize,
+}
+
 /// A window to read through.
 #[derive(Clone, Debug)]
 pub struct View {
     ptr: *const u8,
     window: Window,
+    /// Instead of by strides.
+    packed: Option<Packed>,
 }
 
 /// A window to write through.
@@ -79,6 +91,7 @@ impl View {
                 region,
                 strides,
             },
+            packed: None,
         }
     }
 
@@ -90,7 +103,24 @@ impl View {
         let (offset, window) = self.window.within(region);
         // SAFETY: the elements of the box are elements of this window.
         let ptr = unsafe { self.ptr.offset(offset) };
-        View { ptr, window }
+        View {
+            ptr,
+            window,
+            packed: None,
+        }
+    }
+
+    /// The same memory, whose elements were packed: for the contraction that they were packed for.
+    pub(crate) fn in_panels(self, packed: Packed) -> View {
+        View {
+            packed: Some(packed),
+            ..self
+        }
+    }
+
+    /// Where its elements are in panels, if they are.
+    pub(crate) fn packed(&self) -> Option<Packed> {
+        self.packed
     }
 
     /// Address of the first element.
@@ -149,6 +179,7 @@ impl ViewMut {
         View {
             ptr: self.ptr,
             window: self.window.clone(),
+            packed: None,
         }
     }
 

@@ -24,6 +24,7 @@ mod kernels;
 mod language;
 mod models;
 mod networks;
+mod packed;
 mod pins;
 mod plans;
 mod profile;

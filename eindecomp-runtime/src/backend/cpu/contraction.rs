@@ -10,17 +10,20 @@ use eindecomp_core::plan::layout::Region;
 
 use super::MULTIPLICATIONS;
 use super::combine::copy;
-use super::nest::Walk;
+use super::nest::{Cut, Walk};
 use super::tiles::{
-    Along, Element, Matrix, Panels, Plus, Ring, Set, Times, log_sum_exp, multiply, multiply_few,
+    self, Along, Element, Matrix, Panels, Plus, Ring, Set, Times, log_sum_exp, multiply,
+    multiply_few, multiply_packed, pack_all, panel_columns,
 };
 use crate::backend::program::stays_inside;
-use crate::view::{View, ViewMut};
+use crate::view::{Packed, View, ViewMut};
 
 /// Below this extent of m, n or k the vector kernel is faster than packing.
 const SMALL: usize = 4;
 /// Up to so many rows or columns, the other operand is read where it is rather than packed.
 const FEW: usize = 6;
+/// A multiple of the columns of every tile.
+const WIDEST_PANEL: usize = 32;
 /// Least extent of the other operand's own axes.
 const MANY: usize = 16;
 
@@ -110,7 +113,7 @@ impl Contraction {
             Expr::Operand(n) if fits(dtypes[*n]) => Some(*n),
             _ => None,
         };
-        let operands = [operand(&args[0])?, operand(&args[1])?];
+        let mut operands = [operand(&args[0])?, operand(&args[1])?];
         if operands[0] == operands[1] {
             return None;
         }
@@ -121,7 +124,7 @@ impl Contraction {
             });
             inside.then_some(map)
         };
-        let maps = [map(operands[0])?, map(operands[1])?];
+        let mut maps = [map(operands[0])?, map(operands[1])?];
         let reads = |map: &AccessMap, l: usize| {
             let of = map.axes.iter().filter_map(terms).flat_map(|t| t.0);
             of.into_iter().any(|t| t.0.at() == l)
@@ -136,11 +139,27 @@ impl Contraction {
                 (_, _, false) => None,
             }
         };
-        let classes: Vec<Class> = (0..extents.len()).map(class).collect::<Option<_>>()?;
+        let mut classes: Vec<Class> = (0..extents.len()).map(class).collect::<Option<_>>()?;
+        let mut outer = e.out.iter().flatten().rev().map(|l| classes[l.at()]);
         let has = |class: Class| classes.contains(&class);
-        let product = (times, fold) == GEMM;
-        let both = has(Class::M) && has(Class::N);
+        let (product, both) = ((times, fold) == GEMM, has(Class::M) && has(Class::N));
         let one = product && (has(Class::M) || has(Class::N));
+        if !has(Class::K) || !(both || one) {
+            return None;
+        }
+        let rows_first = outer.find(|class| *class != Class::Batch) == Some(Class::M);
+        // Tiles are stored by rows.
+        if both && rows_first && times != Times::Difference {
+            operands.swap(0, 1);
+            maps.swap(0, 1);
+            for class in &mut classes {
+                *class = match class {
+                    Class::M => Class::N,
+                    Class::N => Class::M,
+                    _ => *class,
+                };
+            }
+        }
         let along = [0, 1].map(|side| {
             let region = Region::whole(&shapes[operands[side]]);
             let whole = place(&maps[side], &region, &dense_strides(&region), extents.len());
@@ -153,7 +172,7 @@ impl Contraction {
                 false => Along::Columns,
             }
         });
-        (has(Class::K) && (both || one)).then_some(Contraction {
+        Some(Contraction {
             operands,
             order: (e.out.iter().flatten())
                 .chain(&reduce.labels)
@@ -189,19 +208,28 @@ impl Contraction {
         of.map(|(_, r)| r.1 - r.0).product()
     }
 
-    /// Into how many parts each output label of a tile is cut, at most `most` pieces in all: those that
-    /// pack the least, since each piece packs its own rows and columns.
-    pub(super) fn parts(&self, tile: &Region, most: usize) -> Vec<(LabelId, usize)> {
+    /// How a tile is cut along each output label, in at most `most` pieces in all: those that pack the least, since
+    /// each piece packs its own rows and columns. Columns are cut between panels.
+    pub(super) fn parts(&self, tile: &Region, most: usize) -> Vec<Cut> {
         /// Least rows or columns of a piece.
         const LEAST: usize = 64;
         let mut wanted = (tile.volume() / MULTIPLICATIONS).clamp(1, most);
         let mut all = Vec::new();
         let mut cut = |class: Class, mut parts: usize| {
-            for &l in self.order.iter().filter(|l| self.classes[l.at()] == class) {
-                let (lo, hi) = tile.0[l.at()];
+            let mut inner = self.extent(tile, class);
+            for &label in self.order.iter().filter(|l| self.classes[l.at()] == class) {
+                let (lo, hi) = tile.0[label.at()];
+                inner /= hi - lo;
                 let of = parts.min(hi - lo);
                 parts = parts.div_ceil(of);
-                all.push((l, of));
+                all.push(match class {
+                    Class::N => Cut {
+                        label,
+                        parts: of,
+                        grain: WIDEST_PANEL / gcd(inner, WIDEST_PANEL),
+                    },
+                    _ => Cut::even(label, of),
+                });
             }
             parts
         };
@@ -219,6 +247,129 @@ impl Contraction {
         cut(Class::M, rows);
         cut(Class::N, columns);
         all
+    }
+
+    /// If a buffer of operand number `operand` can be packed for all pieces of a tile at once ([`Contraction::pack`]):
+    /// where each piece finds its columns.
+    pub(super) fn packed(
+        &self,
+        tile: &Region,
+        pieces: &[Region],
+        operand: usize,
+        buffer: &ViewMut,
+    ) -> Option<Vec<Packed>> {
+        let ring = self.ring()?;
+        let width = match self.compute {
+            DType::F64 => panel_columns::<f64>(Set::best(), ring),
+            _ => panel_columns::<f32>(Set::best(), ring),
+        };
+        let fits = operand == self.operands[1] && buffer.dtype() == self.compute;
+        if !fits || !self.is_all_of(tile, buffer) {
+            return None;
+        }
+        let place = |piece: &Region| {
+            let large = self.suits(piece) && !self.has_few(piece);
+            let (first, count) = self.columns(tile, piece)?;
+            let whole = self.extent(piece, Class::K) == self.extent(tile, Class::K);
+            let panels = first.is_multiple_of(width) && count.is_multiple_of(width);
+            (large && whole && panels).then_some(Packed {
+                lanes: self.extent(tile, Class::N),
+                first,
+            })
+        };
+        pieces.iter().map(place).collect()
+    }
+
+    /// The operators, of those that fold products one by one.
+    fn ring(&self) -> Option<Ring> {
+        match self.fold {
+            Fold::Plus(plus) => Some(Ring {
+                times: self.times,
+                plus,
+            }),
+            Fold::LogSumExp => None,
+        }
+    }
+
+    /// Does the right operand have each element of a dense buffer once in a tile?
+    fn is_all_of(&self, tile: &Region, buffer: &ViewMut) -> bool {
+        let walk = place(
+            &self.maps[1],
+            buffer.region(),
+            buffer.strides(),
+            tile.0.len(),
+        );
+        let read = walk.coefficients.iter().zip(&tile.0).zip(&self.classes);
+        let read = read.filter(|((step, _), _)| **step != 0);
+        if read
+            .clone()
+            .any(|(_, class)| matches!(class, Class::Batch | Class::M))
+        {
+            return false;
+        }
+        let mut steps: Vec<(i64, usize)> = read.map(|((&step, r), _)| (step, r.1 - r.0)).collect();
+        steps.retain(|&(_, extent)| extent > 1);
+        steps.sort_unstable();
+        let mut next = 1;
+        for (step, extent) in steps {
+            if step != next {
+                return false;
+            }
+            next *= extent as i64;
+        }
+        next == buffer.region().volume() as i64 && walk.start(tile) == 0
+    }
+
+    /// The first column of a piece of a tile, and how many it has, if they follow one another.
+    fn columns(&self, tile: &Region, piece: &Region) -> Option<(usize, usize)> {
+        let (mut first, mut count, mut inner) = (0, 1, 1);
+        for l in self
+            .order
+            .iter()
+            .rev()
+            .filter(|l| self.classes[l.at()] == Class::N)
+        {
+            let ((lo, hi), (a, b)) = (tile.0[l.at()], piece.0[l.at()]);
+            // Several of a slower label, with not all of a faster one.
+            if b - a > 1 && count < inner {
+                return None;
+            }
+            first += (a - lo) * inner;
+            count *= b - a;
+            inner *= hi - lo;
+        }
+        Some((first, count))
+    }
+
+    /// Packs a buffer of the right operand for all pieces of a tile.
+    pub(super) fn pack(&self, tile: &Region, buffer: &ViewMut, memory: &mut Buffers) {
+        match self.compute {
+            DType::F64 => self.pack_as(tile, buffer, &mut memory.f64.panels),
+            _ => self.pack_as(tile, buffer, &mut memory.f32.panels),
+        }
+    }
+
+    fn pack_as<T: Element>(&self, tile: &Region, buffer: &ViewMut, panels: &mut Panels<T>) {
+        let Some(ring) = self.ring() else { return };
+        let walk = place(
+            &self.maps[1],
+            buffer.region(),
+            buffer.strides(),
+            tile.0.len(),
+        );
+        let [k, n] = [Class::K, Class::N].map(|class| self.places(tile, class, &walk));
+        let to = buffer.ptr().cast::<T>();
+        let right = Matrix {
+            start: to.cast_const(),
+            rows: &k,
+            columns: &n,
+        };
+        // SAFETY: `packed` found the buffer to be these elements, each once; nobody reads a weight before all
+        // are loaded. The machine has its best instruction set.
+        unsafe {
+            let all = pack_all(Set::best(), ring, &right, panels);
+            to.copy_from_nonoverlapping(all.as_ptr(), all.len());
+        }
     }
 
     /// The classes and their labels, for people.
@@ -332,6 +483,18 @@ impl Contraction {
         copy(&buffer.for_reading(), &to, &region);
     }
 
+    /// The places of a class of labels, from the first on.
+    fn places(&self, tile: &Region, class: Class, walk: &Walk) -> Vec<isize> {
+        let mut places = vec![0];
+        for l in self.order.iter().filter(|l| self.classes[l.at()] == class) {
+            let (lo, hi) = tile.0[l.at()];
+            let step = walk.coefficients[l.at()] as isize;
+            let along = |&place: &isize| (0..(hi - lo) as isize).map(move |i| place + i * step);
+            places = places.iter().flat_map(along).collect();
+        }
+        places
+    }
+
     fn multiply<T: Element>(
         &self,
         tile: &Region,
@@ -340,16 +503,7 @@ impl Contraction {
         write: &ViewMut,
         panels: &mut Panels<T>,
     ) {
-        let places = |class: Class, walk: usize| {
-            let mut places = vec![0];
-            for l in self.order.iter().filter(|l| self.classes[l.at()] == class) {
-                let (lo, hi) = tile.0[l.at()];
-                let step = walks[walk].coefficients[l.at()] as isize;
-                let along = |&place: &isize| (0..(hi - lo) as isize).map(move |i| place + i * step);
-                places = places.iter().flat_map(along).collect();
-            }
-            places
-        };
+        let places = |class: Class, walk: usize| self.places(tile, class, walks[walk]);
         let [starts_a, starts_b, starts_c] = [0, 1, 2].map(|walk| places(Class::Batch, walk));
         let [m_a, k_a] = [Class::M, Class::K].map(|class| places(class, 0));
         let [k_b, n_b] = [Class::K, Class::N].map(|class| places(class, 1));
@@ -386,13 +540,29 @@ impl Contraction {
                         multiply_few(set, self.along[0], &a, &b, &c, panels);
                     }
                     Fold::Plus(plus) => {
-                        multiply(set, Ring { times, plus }, &a, &b, &c, true, panels);
+                        let ring = Ring { times, plus };
+                        match right.packed() {
+                            None => multiply(set, ring, &a, &b, &c, true, panels),
+                            Some(Packed { lanes, first }) => {
+                                let start = right.ptr().cast();
+                                let packed = tiles::Packed {
+                                    start,
+                                    lanes,
+                                    first,
+                                };
+                                multiply_packed(set, ring, &a, (&b, packed), &c, panels);
+                            }
+                        }
                     }
                     Fold::LogSumExp => log_sum_exp(set, times, &a, &b, &c, panels),
                 }
             }
         }
     }
+}
+
+fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// ⊗ and its two arguments, if it is one of those that the engine has.

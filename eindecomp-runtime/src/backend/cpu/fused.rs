@@ -1,13 +1,14 @@
 //! Reductions inside expressions: each is a kernel of its own, whose results stay in scratch.
 #![expect(unsafe_code, reason = "scratch is read and written through windows")]
 
-use eindecomp_core::ein::{DType, LabelId, Value};
+use eindecomp_core::ein::{DType, Value};
 use eindecomp_core::plan::layout::Region;
 
 use super::contraction::Contraction;
+use super::nest::Cut;
 use super::{Kernel, KernelError, KernelRunError, PACKED_PIECES, Scratch, Way};
 use crate::backend::split::{Inner, Split};
-use crate::view::{View, ViewMut};
+use crate::view::{Packed, View, ViewMut};
 
 /// A dense row-major box of numbers.
 #[derive(Debug)]
@@ -211,7 +212,7 @@ impl Staged {
     /// Into how many parts output labels of a tile are cut: as the largest contraction inside, if it is
     /// one. At most `most` pieces if it is the only stage and nothing is folded afterwards, since then
     /// the result does not depend on the cut; the rows of one may be the batch of another.
-    pub(super) fn parts(&self, tile: &Region, most: usize) -> Option<Vec<(LabelId, usize)>> {
+    pub(super) fn parts(&self, tile: &Region, most: usize) -> Option<Vec<Cut>> {
         let contractions = self.stages.iter().filter_map(|s| s.contraction(tile));
         let (stage, own, contraction) = contractions.max_by_key(|(_, own, _)| own.volume())?;
         let maps = matches!(&self.rest.way, Way::Plain(None, v) if v.agg.is_none());
@@ -220,8 +221,47 @@ impl Staged {
             false => PACKED_PIECES,
         };
         let parts = contraction.parts(&own, most).into_iter();
-        let parts = parts.map(|(l, n)| (stage.part.labels[l.at()], n));
-        Some(parts.filter(|(l, _)| self.rest.out.contains(l)).collect())
+        let parts = parts.map(|cut| Cut {
+            label: stage.part.labels[cut.label.at()],
+            ..cut
+        });
+        let outer = |cut: &Cut| self.rest.out.contains(&cut.label);
+        Some(parts.filter(outer).collect())
+    }
+
+    /// The only stage that reads an operand, and which of its own that is; `None` if something else does, too.
+    fn reader(&self, operand: usize) -> Option<(&Stage, usize)> {
+        let of = |stage: &Stage| stage.part.reads.iter().position(|&n| n == operand);
+        let mut readers = self.stages.iter().filter_map(|s| Some((s, of(s)?)));
+        let only = readers.next()?;
+        (readers.next().is_none() && !self.kept.contains(&operand)).then_some(only)
+    }
+
+    /// As [`Kernel::packed`].
+    pub(super) fn packed(
+        &self,
+        tile: &Region,
+        pieces: &[Region],
+        operand: usize,
+        buffer: &ViewMut,
+    ) -> Option<Vec<Packed>> {
+        let (stage, own) = self.reader(operand)?;
+        let pieces: Vec<Region> = pieces.iter().map(|piece| stage.own(piece)).collect();
+        let kernel = &stage.kernel;
+        kernel.packed(&stage.own(tile), &pieces, own, buffer)
+    }
+
+    /// As [`Kernel::pack`].
+    pub(super) fn pack(
+        &self,
+        tile: &Region,
+        operand: usize,
+        buffer: &ViewMut,
+        scratch: &mut Scratch,
+    ) {
+        if let Some((stage, own)) = self.reader(operand) {
+            stage.kernel.pack(&stage.own(tile), own, buffer, scratch);
+        }
     }
 
     pub(super) fn describe(&self) -> String {

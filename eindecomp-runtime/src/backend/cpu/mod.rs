@@ -50,9 +50,9 @@ pub use combine::copy;
 
 use super::program::{Program, Source};
 use super::split::{Split, Statement};
-use crate::view::{View, ViewMut};
+use crate::view::{Packed, View, ViewMut};
 use fused::{Array, Staged};
-use nest::Walk;
+use nest::{Cut, Walk};
 use records::Records;
 use vector::{Vector, Work};
 
@@ -196,8 +196,8 @@ impl Kernel {
         };
         let mut pieces = vec![tile.clone()];
         if let Some(parts) = parts {
-            for (label, parts) in parts {
-                pieces = nest::cut(&pieces, label, parts);
+            for cut in parts {
+                pieces = cut.of(&pieces);
             }
             return pieces;
         }
@@ -217,9 +217,40 @@ impl Kernel {
             };
             let parts = wanted.min((hi - lo) / least).max(1);
             wanted = wanted.div_ceil(parts);
-            pieces = nest::cut(&pieces, label, parts);
+            pieces = Cut::even(label, parts).of(&pieces);
         }
         pieces
+    }
+
+    /// If a buffer that is operand number `operand` of a tile, and of nothing else, can be packed once for all of
+    /// the tile's pieces ([`Kernel::pack`]): where each piece finds what it reads.
+    pub(crate) fn packed(
+        &self,
+        tile: &Region,
+        pieces: &[Region],
+        operand: usize,
+        buffer: &ViewMut,
+    ) -> Option<Vec<Packed>> {
+        match &self.way {
+            Way::Plain(Some(c), _) => c.packed(tile, pieces, operand, buffer),
+            Way::Staged(staged) => staged.packed(tile, pieces, operand, buffer),
+            _ => None,
+        }
+    }
+
+    /// Packs a buffer for which [`Kernel::packed`] found places.
+    pub(crate) fn pack(
+        &self,
+        tile: &Region,
+        operand: usize,
+        buffer: &ViewMut,
+        scratch: &mut Scratch,
+    ) {
+        match &self.way {
+            Way::Plain(Some(c), _) => c.pack(tile, buffer, &mut scratch.contraction),
+            Way::Staged(staged) => staged.pack(tile, operand, buffer, scratch),
+            _ => {}
+        }
     }
 
     /// Computes the output box of `tile` into `writes`: one window, whose element type is the

@@ -6,19 +6,51 @@ use eindecomp_core::plan::layout::Region;
 /// Points per chunk: a register of f32 is 1 KiB, so that a program's registers stay in L1.
 pub(super) const LANES: usize = 256;
 
-/// Each piece in `parts` parts along `label`, in order.
-pub(super) fn cut(pieces: &[Region], label: LabelId, parts: usize) -> Vec<Region> {
-    let part = |piece: &Region, k: usize| {
-        let (lo, hi) = piece.0[label.at()];
-        let at = |k: usize| lo + (hi - lo) * k / parts;
-        let mut part = piece.clone();
-        part.0[label.at()] = (at(k), at(k + 1));
-        part
-    };
-    let all = pieces
-        .iter()
-        .flat_map(|piece| (0..parts).map(move |k| (piece, k)));
-    all.map(|(piece, k)| part(piece, k)).collect()
+/// How boxes are cut along a label.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cut {
+    pub(super) label: LabelId,
+    /// In about as many parts.
+    pub(super) parts: usize,
+    /// What the extents of all parts but the last are multiples of.
+    pub(super) grain: usize,
+}
+
+impl Cut {
+    /// In parts of any extents.
+    pub(super) fn even(label: LabelId, parts: usize) -> Cut {
+        let grain = 1;
+        Cut {
+            label,
+            parts,
+            grain,
+        }
+    }
+
+    /// The parts of each piece, in order.
+    pub(super) fn of(self, pieces: &[Region]) -> Vec<Region> {
+        let Cut {
+            label,
+            parts,
+            grain,
+        } = self;
+        let part = |piece: &Region, k: usize| {
+            let (lo, hi) = piece.0[label.at()];
+            let at = |k: usize| match k {
+                _ if k == parts => hi,
+                _ => lo + (hi - lo) * k / parts / grain * grain,
+            };
+            let mut part = piece.clone();
+            part.0[label.at()] = (at(k), at(k + 1));
+            part
+        };
+        let all = pieces
+            .iter()
+            .flat_map(|piece| (0..parts).map(move |k| (piece, k)));
+        let cut = all.map(|(piece, k)| part(piece, k));
+        let any = |part: &Region| part.0[label.at()].0 < part.0[label.at()].1;
+        cut.filter(any).collect()
+    }
 }
 
 /// `base + Σ coefficient · label`: the place of an element, or the value of an index.

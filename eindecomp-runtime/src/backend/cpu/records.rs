@@ -271,7 +271,7 @@ pub(super) fn blocks(
         let length = (most / others.max(1)).max(1);
         let parts = (hi - lo).div_ceil(length);
         volume = others * length;
-        pieces = super::nest::cut(&pieces, label, parts);
+        pieces = super::nest::Cut::even(label, parts).of(&pieces);
     }
     pieces
 }

@@ -411,6 +411,6 @@ fn other_pairs_of_operators_go_through_the_same_tiles() {
     );
     assert_eq!(
         of("min[k] abs(y[k, j] - x[i, k])"),
-        "tiled min(abs(a - b)) m=j n=i k=k"
+        "tiled min(abs(a - b)) m=i n=j k=k"
     );
 }

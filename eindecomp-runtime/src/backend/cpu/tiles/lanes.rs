@@ -27,6 +27,8 @@ pub(super) unsafe trait Lanes<T>: Copy {
     unsafe fn where_nan(self, other: Self, otherwise: Self) -> Self;
     /// Has the caches fetch what is at an address, which need not be there.
     unsafe fn prefetch(at: *const T);
+    /// The same, but for the first-level cache.
+    unsafe fn prefetch_second(at: *const T);
     /// The first `LANES` registers, as the rows of a square, become its columns.
     unsafe fn transpose(square: &mut [Self; 16]);
 }
@@ -119,6 +121,10 @@ macro_rules! intrinsics {
             #[inline(always)]
             unsafe fn prefetch(at: *const $t) {
                 unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) }
+            }
+            #[inline(always)]
+            unsafe fn prefetch_second(at: *const $t) {
+                unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) }
             }
             #[inline(always)]
             unsafe fn transpose(square: &mut [Self; 16]) {
@@ -409,6 +415,8 @@ macro_rules! portable {
             }
             #[inline(always)]
             unsafe fn prefetch(_: *const $t) {}
+            #[inline(always)]
+            unsafe fn prefetch_second(_: *const $t) {}
             #[inline(always)]
             unsafe fn transpose(square: &mut [Self; 16]) {
                 let rows = *square;

@@ -59,7 +59,7 @@ pub(in super::super) unsafe fn log_sum_exp<T: Element>(
     };
     let powers = Some([power(&of_a[..], false), power(&of_b[..], negated)]);
     // SAFETY: the caller's.
-    unsafe { multiply_as(set, product, a, b, c, true, powers, panels) };
+    unsafe { multiply_as(set, product, a, b, None, c, true, powers, panels) };
     let mut again = false;
     for (&row, &left) in c.rows.iter().zip(&*of_a) {
         let Panels { sums, base, .. } = panels;
@@ -260,6 +260,8 @@ unsafe fn by_terms<T: Element>(
                         c: sums.as_mut_ptr(),
                         stride: micro.columns as isize,
                         first: false,
+                        ahead: std::ptr::null(),
+                        fetched: 0,
                     };
                     // SAFETY: panels and tiles are full.
                     unsafe { add(&tile, base.as_ptr()) };

@@ -65,6 +65,9 @@ pub(in super::super) struct Tile<T> {
     pub(super) stride: isize,
     /// C holds nothing yet.
     pub(super) first: bool,
+    /// What will be read next, of which depth by depth so many elements are fetched; it need not be there.
+    pub(super) ahead: *const T,
+    pub(super) fetched: usize,
 }
 
 /// A micro-kernel.
@@ -276,8 +279,10 @@ where
                 }
             }
         }
-        let (mut a, mut b) = (t.a, t.b);
+        let (mut a, mut b, mut ahead) = (t.a, t.b, t.ahead);
         for _ in 0..t.depth {
+            V::prefetch_second(ahead);
+            ahead = ahead.wrapping_add(t.fetched);
             let right: [V; WIDTH] = std::array::from_fn(|j| V::load(b.add(j * V::LANES)));
             for (i, row) in acc.iter_mut().enumerate() {
                 let left = V::splat(*a.add(i));

@@ -62,6 +62,51 @@ impl<P: Copy> Matrix<'_, P> {
     }
 }
 
+/// Columns of B that were packed once, all of them: by blocks of [`DEPTH`], each of panels as wide as the tile.
+#[derive(Clone, Copy)]
+pub(super) struct Packed<T> {
+    pub(super) start: *const T,
+    /// All of its columns.
+    pub(super) lanes: usize,
+    /// The first of those that are multiplied.
+    pub(super) first: usize,
+}
+
+impl<T> Packed<T> {
+    /// # Safety
+    /// The columns, counted from the first that is multiplied, and the depth are those of whole panels of one block.
+    unsafe fn part(&self, columns: &Range<usize>, depth: &Range<usize>) -> &[T] {
+        let at = depth.start * self.lanes + (self.first + columns.start) * depth.len();
+        // SAFETY: the caller's.
+        unsafe { std::slice::from_raw_parts(self.start.add(at), columns.len() * depth.len()) }
+    }
+}
+
+/// How many columns of B a panel has.
+pub(super) fn panel_columns<T: Element>(set: Set, ring: Ring) -> usize {
+    T::micro(set, ring.times, ring.plus, true).columns
+}
+
+/// All of B in panels, as [`Packed`] reads it.
+///
+/// # Safety
+/// Every element may be read, and the machine has the instruction set.
+pub(super) unsafe fn pack_all<T: Element>(
+    set: Set,
+    ring: Ring,
+    b: &Matrix<*const T>,
+    panels: &mut Panels<T>,
+) -> Vec<T> {
+    let width = panel_columns::<T>(set, ring);
+    let mut all = Vec::with_capacity(b.rows.len() * b.columns.len());
+    for depth in b.rows.chunks(DEPTH) {
+        // SAFETY: the caller's.
+        let block = unsafe { pack(set, b.start, b.columns, depth, width, &mut panels.b) };
+        all.extend_from_slice(block);
+    }
+    all
+}
+
 /// Packed blocks of the operands, kept from run to run.
 #[derive(Debug, Default)]
 pub(super) struct Panels<T> {
@@ -90,7 +135,23 @@ pub(super) unsafe fn multiply<T: Element>(
     panels: &mut Panels<T>,
 ) {
     // SAFETY: the caller's.
-    unsafe { multiply_as(set, ring, a, b, c, first, None, panels) }
+    unsafe { multiply_as(set, ring, a, b, None, c, first, None, panels) }
+}
+
+/// [`multiply`], with all of B or more in panels of whole columns.
+///
+/// # Safety
+/// As of [`multiply`]; `packed` has the elements of `b`.
+pub(super) unsafe fn multiply_packed<T: Element>(
+    set: Set,
+    ring: Ring,
+    a: &Matrix<*const T>,
+    (b, packed): (&Matrix<*const T>, Packed<T>),
+    c: &Matrix<*mut T>,
+    panels: &mut Panels<T>,
+) {
+    // SAFETY: the caller's.
+    unsafe { multiply_as(set, ring, a, b, Some(packed), c, true, None, panels) }
 }
 
 /// What elements are before they are multiplied: e^(x − m), or e^(m − x), for a number m of each lane.
@@ -110,6 +171,7 @@ unsafe fn multiply_as<T: Element>(
     ring: Ring,
     a: &Matrix<*const T>,
     b: &Matrix<*const T>,
+    packed: Option<Packed<T>>,
     c: &Matrix<*mut T>,
     first: bool,
     powers: Option<[Power<T>; 2]>,
@@ -126,19 +188,25 @@ unsafe fn multiply_as<T: Element>(
         for pc in (0..k).step_by(DEPTH) {
             let depth = pc..k.min(pc + DEPTH);
             // SAFETY: the places are the matrix's, by the caller; so below.
-            let right = unsafe {
-                pack(
-                    set,
-                    b.start,
-                    &b.columns[columns.clone()],
-                    &b.rows[depth.clone()],
-                    micro.columns,
-                    &mut panels.b,
-                )
+            let right = match &packed {
+                Some(packed) => unsafe { packed.part(&columns, &depth) },
+                None => {
+                    let right = unsafe {
+                        pack(
+                            set,
+                            b.start,
+                            &b.columns[columns.clone()],
+                            &b.rows[depth.clone()],
+                            micro.columns,
+                            &mut panels.b,
+                        )
+                    };
+                    if let Some([_, power]) = powers {
+                        T::raise(right, micro.columns, power.part(columns.clone()));
+                    }
+                    right
+                }
             };
-            if let Some([_, power]) = powers {
-                T::raise(right, micro.columns, power.part(columns.clone()));
-            }
             let b_finite = sum || right.iter().all(|x| x.is_finite());
             for ic in (0..m).step_by(block_rows) {
                 let rows = ic..m.min(ic + block_rows);
@@ -163,6 +231,8 @@ unsafe fn multiply_as<T: Element>(
                     left,
                     right,
                     first: first && pc == 0,
+                    // What was packed just now is in the second-level cache.
+                    fetch: packed.is_some() && ic == 0,
                 };
                 unsafe {
                     block.run(&Matrix {
@@ -199,6 +269,8 @@ struct Block<'a, T> {
     left: &'a [T],
     right: &'a [T],
     first: bool,
+    /// `right` is fetched panel by panel.
+    fetch: bool,
 }
 
 impl<T: Element> Block<'_, T> {
@@ -208,10 +280,16 @@ impl<T: Element> Block<'_, T> {
         let Micro { rows, columns, run } = *self.micro;
         let mut edge = [T::ZERO; 12 * 32];
         let panels = self.right.chunks(self.depth * columns);
+        // Each tile fetches its share of the next panel.
+        let fetched = match self.fetch {
+            true => columns.div_ceil(c.rows.len().div_ceil(rows)),
+            false => 0,
+        };
         for (right, to_columns) in panels.zip(c.columns.chunks(columns)) {
             let row = to_columns.len() == columns && are_neighbours(to_columns);
             let panels = self.left.chunks(self.depth * rows);
-            for (left, to_rows) in panels.zip(c.rows.chunks(rows)) {
+            let next = right.as_ptr().wrapping_add(right.len());
+            for (n, (left, to_rows)) in panels.zip(c.rows.chunks(rows)).enumerate() {
                 let mut tile = Tile {
                     depth: self.depth,
                     a: left.as_ptr(),
@@ -219,6 +297,8 @@ impl<T: Element> Block<'_, T> {
                     c: edge.as_mut_ptr(),
                     stride: columns as isize,
                     first: true,
+                    ahead: next.wrapping_add(n * self.depth * fetched),
+                    fetched,
                 };
                 if let Some(stride) = even_step(to_rows).filter(|_| row && to_rows.len() == rows) {
                     // SAFETY: the places of a full tile; panels are full.

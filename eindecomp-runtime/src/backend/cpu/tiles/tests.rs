@@ -307,3 +307,64 @@ fn bits_do_not_depend_on_the_cut() {
         assert_eq!(whole, parts);
     }
 }
+
+/// What was packed once gives the bits of what is packed in the product, for any whole panels of it, also beside
+/// numbers that are not finite.
+#[test]
+fn packed_once_is_packed_anew() {
+    let shape = [(false, 0), (true, 0), (false, 0)];
+    let rings = TIMES
+        .iter()
+        .flat_map(|&times| PLUS.map(|plus| Ring { times, plus }));
+    for (ring, odd) in rings.zip(
+        [None, Some(f32::NAN), Some(f32::INFINITY)]
+            .into_iter()
+            .cycle(),
+    ) {
+        for set in Set::all() {
+            let width = panel_columns::<f32>(set, ring);
+            let (m, n, k) = (7, 5 * width, if cfg!(miri) { 3 } else { 2 * DEPTH + 3 });
+            let a = Stored::<f32>::new(m, k, shape[0].0, shape[0].1, value(3, None));
+            let b = Stored::<f32>::new(k, n, shape[1].0, shape[1].1, value(4, odd));
+            let (c_rows, c_columns): (Vec<isize>, Vec<isize>) = (
+                (0..m).map(|i| (i * n) as isize).collect(),
+                (0..n as isize).collect(),
+            );
+            let mut panels = Panels::default();
+            // SAFETY: the places are inside the data, each its own; the set is there; all of B was packed.
+            unsafe {
+                let all = pack_all(set, ring, &b.matrix(), &mut panels);
+                assert_eq!(all.len(), n * k);
+                let columns = width..4 * width;
+                let right = Matrix {
+                    columns: &b.columns[columns.clone()],
+                    ..b.matrix()
+                };
+                let [mut anew, mut once] = [(); 2].map(|()| vec![0.0_f32; m * n]);
+                let target = |c: &mut Vec<f32>| Matrix {
+                    start: c.as_mut_ptr(),
+                    rows: &c_rows,
+                    columns: &c_columns[columns.clone()],
+                };
+                multiply(
+                    set,
+                    ring,
+                    &a.matrix(),
+                    &right,
+                    &target(&mut anew),
+                    true,
+                    &mut panels,
+                );
+                let packed = Packed {
+                    start: all.as_ptr(),
+                    lanes: n,
+                    first: width,
+                };
+                let to = target(&mut once);
+                multiply_packed(set, ring, &a.matrix(), (&right, packed), &to, &mut panels);
+                let bits = bytemuck::cast_slice::<f32, u32>;
+                assert_eq!(bits(&anew), bits(&once), "{set:?} {ring:?}");
+            }
+        }
+    }
+}
