@@ -214,6 +214,7 @@ pub(super) fn pass<'a>(
     let stmts = cx.stmts(&ast.stmts);
     let results = cx.results(ast);
     cx.swapped_results();
+    cx.disordered_results();
     Pass { cx, stmts, results }
 }
 

@@ -326,7 +326,12 @@ fn elsewhere(
 /// The access of a use, of a tensor that nothing reads instead of its own.
 fn another_tensor(cx: &BodyCx<'_>, reading: &Reading<'_, '_>, wrong: usize) -> Option<Meant> {
     let access = &reading.bare[wrong].access;
-    let mut found = cx.unread().filter(|(_, ty)| ty.dtype == access.dtype);
+    // A state is not stored into itself.
+    let target = reading.all.target.as_ref();
+    let stored = |name: &str| target.is_some_and(|target| target.place == name);
+    let mut found = cx
+        .unread()
+        .filter(|(name, ty)| ty.dtype == access.dtype && !stored(name));
     found.find_map(|(name, ty)| reading.of_another(wrong, name, &ty.axes))
 }
 

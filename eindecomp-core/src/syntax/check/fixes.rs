@@ -362,8 +362,28 @@ impl BodyCx<'_> {
         let (Some(only), None) = (numbers.next(), numbers.next()) else {
             return None;
         };
+        // It says already where another axis is written.
+        if let Some(StmtKind::Store { subs, .. }) = self.stmt.map(|stmt| &stmt.kind)
+            && subs
+                .iter()
+                .any(|sub| walk::mentions(sub, &[only.name.as_str()]))
+        {
+            return None;
+        }
         let help = format!("did you mean `{} + {index}`?", only.name);
         Some(Fix::before(place, format!("{} + ", only.name), &help))
+    }
+
+    /// Does an axis of the store that is being checked have a position that no index reads by itself?
+    pub(super) fn stores_in_part(&self) -> bool {
+        let Some(StmtKind::Store { subs, .. }) = self.stmt.map(|stmt| &stmt.kind) else {
+            return false;
+        };
+        let moved = |sub: &ast::Expr| match walk::name(sub) {
+            Some(name) => self.lookup(name).is_some(),
+            None => true,
+        };
+        subs.iter().any(moved)
     }
 
     /// The declared extents of the result called `name`.

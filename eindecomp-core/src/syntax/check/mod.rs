@@ -8,7 +8,7 @@
 //! * `others`: blocks and structs of other programs; `mentions`: what a program needs of them;
 //! * `kernels`: `extern fn`; `cycles`: items that come back to themselves;
 //! * `body`: a block; `variables`: those in scope; `required`: what must hold of sizes; `declared`: the types of variables as written; `stmts`: its statements; `loops`: those that repeat;
-//!   `pins`: of their plans; `stores`: those into state; `refused`: those into anything else;
+//!   `pins`: of their plans; `stores`: those into state; `stored`: how those may be meant; `refused`: those into anything else;
 //!   `recovered`: what reads the results of wrong ones; `results`: what it returns; `remade`: how that may be meant; `rounds`: what a round of a loop loses;
 //! * `calls`: blocks calling blocks; `given`: what they are called with; `arguments`: whether that fits;
 //!   `misplaced`: arguments in another's place;
@@ -88,6 +88,7 @@ mod shifts;
 mod size;
 mod slips;
 mod stmts;
+mod stored;
 mod stores;
 mod swapped;
 mod together;

@@ -33,12 +33,18 @@ pub(super) fn other_help(
     let decl = &reading.decls[index.at()];
     let (name, a, b) = (&decl.name, &known.extent, &wrong.extent);
     if let Some(at) = stored(reading.all, known, wrong) {
-        return match cx.offset(at, name) {
-            Some(fix) => diag.fix(fix),
-            None => diag.help(format!(
+        if let Some(fix) = cx
+            .offset(at, name)
+            .or_else(|| only_fitting(cx, reading, odd))
+        {
+            return diag.fix(fix);
+        }
+        // One axis of a store is stored into in part, hardly two.
+        if !cx.stores_in_part() {
+            return diag.help(format!(
                 "to store a part, say where: `pos + {name}`, with a parameter `pos: i64`"
-            )),
-        };
+            ));
+        }
     }
     if let Some(fix) = only_one(known, wrong) {
         return diag.fix(fix);

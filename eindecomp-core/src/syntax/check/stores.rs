@@ -13,12 +13,11 @@ use super::tree::{
     Expr, ExprKind, Index, IndexId, ParamRole, Place, Statement, Stmt, Store, StoreAxis, Sub,
     TensorType, Type, listed,
 };
-use super::unbound::name_at;
 use super::walk::{self, free};
 use super::{extents, ranges};
 use crate::ein::{DType, Dim, ScalarFn, Value};
 use crate::syntax::ast::{self, CmpOp, Ident, IndexDecl, LeftIndex};
-use crate::syntax::diag::{Code, Diag, Fix};
+use crate::syntax::diag::{Code, Diag};
 use crate::syntax::token::Span;
 
 /// A position of a store as written, and as checked.
@@ -76,9 +75,12 @@ impl BodyCx<'_> {
         let made = cx.access(target, &positions, None, span);
         let dtype = made.as_ref().map(|m| m.dtype);
         cx.uses.target = cx.accesses.get(&span).cloned();
+        // The positions alone do not use an index.
+        let read = cx.read_by_positions();
         let stored = cx.stored(root, value, dtype);
         cx.axis_left_out(before, target, &positions, value);
-        cx.moves_along(before, target, subs, value);
+        let moved = cx.moved(before, target, subs, value);
+        cx.use_again(&read);
         let value = stored;
         let StmtCx {
             indices,
@@ -91,7 +93,13 @@ impl BodyCx<'_> {
             uses.poisoned.extend(all);
         }
         let ranges: Vec<Span> = indices.iter().map(extents::Decl::range).collect();
+        let told = self.errors.len();
         let indices = extents::solve(self, indices, &uses, &BTreeMap::new());
+        let mut at = 0;
+        self.errors.retain(|error| {
+            at += 1;
+            at <= told || !moved.contains(&error.primary)
+        });
         let (indices, mut value, mut made) = (indices?, value?, made?);
         self.index_extents(&indices, &ranges)?;
         let at = self.axes(&places(&made, subs)?, &indices, target, span);
@@ -301,50 +309,6 @@ impl StmtCx<'_, '_> {
         let diag = Diag::new(Code::Narrowing, value.span, text);
         self.report(diag.fix(cast(value, dtype)));
         None
-    }
-}
-
-impl StmtCx<'_, '_> {
-    /// Of the errors since number `since`: the one index of a store's value that nothing binds is added to
-    /// the one position that is a number of a run.
-    fn moves_along(
-        &mut self,
-        since: usize,
-        target: &ast::Place,
-        subs: &[ast::Expr],
-        value: &ast::Expr,
-    ) {
-        let unbound = (since..self.cx.errors.len())
-            .filter(|&at| self.cx.errors[at].code == Code::UnboundIndex)
-            .collect::<Vec<usize>>();
-        let mut still = subs.iter().enumerate().filter(|(_, sub)| {
-            let number =
-                |name: &str| self.cx.lookup(name).is_some() && self.visible_index(name).is_none();
-            walk::name(sub).is_some_and(number)
-        });
-        let (&[error], Some((at, sub)), None) = (&unbound[..], still.next(), still.next()) else {
-            return;
-        };
-        let Some(name) = name_at(value, self.cx.errors[error].primary).map(ToString::to_string)
-        else {
-            return;
-        };
-        let axis = self
-            .cx
-            .type_of(target)
-            .and_then(|t| t.axes.get(at).cloned());
-        let (Some(axis), [extent]) = (axis, &self.cx.axes_of(value, &name)[..]) else {
-            return;
-        };
-        if self.cx.facts.refuted(extent, CmpOp::Le, &axis) {
-            return;
-        }
-        let mut shown: Vec<String> = subs.iter().map(ast::Expr::to_string).collect();
-        shown[at] = format!("{sub} + {name}");
-        let help = format!("did you mean `{target}[{}]`?", shown.join(", "));
-        let fix = Fix::after(sub.span, format!(" + {name}"), &help);
-        let error = &mut self.cx.errors[error];
-        (error.fixes, error.help) = (vec![fix], None);
     }
 }
 

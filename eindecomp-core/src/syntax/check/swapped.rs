@@ -1,6 +1,7 @@
-//! Results of a call that are bound to names in another order than they come.
+//! Results that stand in another order than they come from a call, or than the block declares them.
 
 use super::body::BodyCx;
+use super::tree::Type;
 use super::walk::accessed;
 use crate::syntax::ast::{Expr, Ident, Stmt, StmtKind};
 use crate::syntax::diag::{Code, Diag, Fix};
@@ -30,6 +31,61 @@ impl BodyCx<'_> {
             let diag = Diag::new(Code::RankMismatch, span, text).fix(fix);
             self.errors.insert(place.unwrap_or(0), diag);
         }
+    }
+
+    /// One error for results that fit what is declared in another order.
+    pub(super) fn disordered_results(&mut self) {
+        let Some(result) = &self.ast.result else {
+            return;
+        };
+        let wrong = |diag: &Diag| {
+            let here = |name: &Ident| name.span == diag.primary;
+            diag.code == Code::ResultType && result.names.iter().any(here)
+        };
+        if self.errors.iter().filter(|diag| wrong(diag)).count() < 2 {
+            return;
+        }
+        let Some(order) = self.as_declared(&result.names) else {
+            return;
+        };
+        let shown: Vec<&str> = order.iter().map(|name| name.as_str()).collect();
+        let help = format!("did you mean `({})`?", shown.join(", "));
+        let edits = result.names.iter().zip(&shown);
+        let edits = edits.filter(|(name, meant)| name.as_str() != **meant);
+        let edits = edits.map(|(name, meant)| (name.span, (*meant).to_owned()));
+        let edits = edits.collect();
+        let text = "the results stand in another order than they are declared";
+        let diag = Diag::new(Code::ResultType, result.span, text)
+            .secondary(self.ast.ret.span, "declared here")
+            .fix(Fix { help, edits });
+        let place = self.errors.iter().position(wrong);
+        self.errors.retain(|diag| !wrong(diag));
+        self.errors.insert(place.unwrap_or(0), diag);
+    }
+
+    /// The names of results in the order in which each has the type declared, of those that fit the first as written.
+    fn as_declared<'n>(&self, names: &'n [Ident]) -> Option<Vec<&'n Ident>> {
+        let ty = |name: &Ident| {
+            let var = &self.vars[self.lookup(name.as_str())?.at()];
+            var.ty.as_ref().filter(|_| !var.guessed)
+        };
+        let types: Vec<&Type> = names.iter().map(ty).collect::<Option<_>>()?;
+        let is = |found: &Type, declared: &Type| match (found.tensor(), declared.tensor()) {
+            (Some(found), Some(declared)) => {
+                let mut axes = found.axes.iter().zip(&declared.axes);
+                found.dtype == declared.dtype
+                    && found.axes.len() == declared.axes.len()
+                    && axes.all(|(a, b)| self.facts.equal(a, b))
+            }
+            _ => found == declared,
+        };
+        // Types are equal or not, so whichever name comes first of those that fit, the others find their places.
+        let (mut left, mut order) = ((0..names.len()).collect::<Vec<_>>(), Vec::new());
+        for declared in &self.block.results {
+            let at = left.iter().position(|&at| is(types[at], &declared.ty))?;
+            order.push(&names[left.remove(at)]);
+        }
+        Some(order)
     }
 
     /// The places of errors about the ranks of two names of statement `at`, if all reads of them fit

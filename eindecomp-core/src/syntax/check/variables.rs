@@ -166,6 +166,22 @@ impl BodyCx<'_> {
         })
     }
 
+    /// The only tensor in scope of this type, but for these.
+    pub(super) fn another(&self, ty: &TensorType, besides: &[&ast::Place]) -> Option<&str> {
+        let fits = |other: &TensorType| {
+            let mut axes = other.axes.iter().zip(&ty.axes);
+            other.dtype == ty.dtype
+                && other.axes.len() == ty.axes.len()
+                && axes.all(|(a, b)| self.facts.equal(a, b))
+        };
+        let beside = |name: &str| besides.iter().any(|place| place.to_string() == name);
+        let mut found = self
+            .tensors()
+            .filter(|(name, ty)| !beside(name) && fits(ty));
+        let (first, none) = (found.next()?, found.next());
+        none.is_none().then_some(first.0)
+    }
+
     /// A struct of another program that is not known yet, or one with errors of its own?
     fn is_unseen(&self, ty: &Type) -> bool {
         matches!(ty, Type::Struct(s) if self.items.checked.structure(&s.name).is_none())
