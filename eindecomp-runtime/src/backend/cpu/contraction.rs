@@ -22,8 +22,6 @@ use crate::view::{Packed, View, ViewMut};
 const SMALL: usize = 4;
 /// Up to so many rows or columns, the other operand is read where it is rather than packed.
 const FEW: usize = 6;
-/// A multiple of the columns of every tile.
-const WIDEST_PANEL: usize = 32;
 /// Least extent of the other operand's own axes.
 const MANY: usize = 16;
 
@@ -214,6 +212,7 @@ impl Contraction {
         /// Least rows or columns of a piece.
         const LEAST: usize = 64;
         let mut wanted = (tile.volume() / MULTIPLICATIONS).clamp(1, most);
+        let width = self.width().unwrap_or(1);
         let mut all = Vec::new();
         let mut cut = |class: Class, mut parts: usize| {
             let mut inner = self.extent(tile, class);
@@ -226,7 +225,7 @@ impl Contraction {
                     Class::N => Cut {
                         label,
                         parts: of,
-                        grain: WIDEST_PANEL / gcd(inner, WIDEST_PANEL),
+                        grain: width / gcd(inner, width),
                     },
                     _ => Cut::even(label, of),
                 });
@@ -258,11 +257,7 @@ impl Contraction {
         operand: usize,
         buffer: &ViewMut,
     ) -> Option<Vec<Packed>> {
-        let ring = self.ring()?;
-        let width = match self.compute {
-            DType::F64 => panel_columns::<f64>(Set::best(), ring),
-            _ => panel_columns::<f32>(Set::best(), ring),
-        };
+        let (width, lanes) = (self.width()?, self.extent(tile, Class::N));
         let fits = operand == self.operands[1] && buffer.dtype() == self.compute;
         if !fits || !self.is_all_of(tile, buffer) {
             return None;
@@ -271,13 +266,19 @@ impl Contraction {
             let large = self.suits(piece) && !self.has_few(piece);
             let (first, count) = self.columns(tile, piece)?;
             let whole = self.extent(piece, Class::K) == self.extent(tile, Class::K);
-            let panels = first.is_multiple_of(width) && count.is_multiple_of(width);
-            (large && whole && panels).then_some(Packed {
-                lanes: self.extent(tile, Class::N),
-                first,
-            })
+            let ends = count.is_multiple_of(width) || first + count == lanes;
+            (large && whole && first.is_multiple_of(width) && ends)
+                .then_some(Packed { lanes, first })
         };
         pieces.iter().map(place).collect()
+    }
+
+    /// The columns of a panel of the right operand.
+    fn width(&self) -> Option<usize> {
+        Some(match (self.compute, self.ring()?) {
+            (DType::F64, ring) => panel_columns::<f64>(Set::best(), ring),
+            (_, ring) => panel_columns::<f32>(Set::best(), ring),
+        })
     }
 
     /// The operators, of those that fold products one by one.
@@ -543,12 +544,11 @@ impl Contraction {
                         let ring = Ring { times, plus };
                         match right.packed() {
                             None => multiply(set, ring, &a, &b, &c, true, panels),
-                            Some(Packed { lanes, first }) => {
-                                let start = right.ptr().cast();
+                            Some(at) => {
                                 let packed = tiles::Packed {
-                                    start,
-                                    lanes,
-                                    first,
+                                    start: right.ptr().cast(),
+                                    lanes: at.lanes,
+                                    first: at.first,
                                 };
                                 multiply_packed(set, ring, &a, (&b, packed), &c, panels);
                             }

@@ -257,6 +257,9 @@ macro_rules! extremum {
 extremum!(Max, max, f32::NEG_INFINITY);
 extremum!(Min, min, f32::INFINITY);
 
+/// Depths of B that are fetched into the first-level cache ahead of their use.
+const SOON: usize = 8;
+
 /// The tile in registers: `ROWS` rows of `WIDTH` vectors.
 #[inline(always)]
 unsafe fn tile<T, V, X, P, const ROWS: usize, const WIDTH: usize>(t: &Tile<T>, identity: T)
@@ -283,6 +286,9 @@ where
         for _ in 0..t.depth {
             V::prefetch_second(ahead);
             ahead = ahead.wrapping_add(t.fetched);
+            for j in 0..WIDTH {
+                V::prefetch(b.wrapping_add((SOON * WIDTH + j) * V::LANES));
+            }
             let right: [V; WIDTH] = std::array::from_fn(|j| V::load(b.add(j * V::LANES)));
             for (i, row) in acc.iter_mut().enumerate() {
                 let left = V::splat(*a.add(i));

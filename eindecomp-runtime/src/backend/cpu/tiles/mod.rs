@@ -31,11 +31,11 @@ use pack::pack;
 
 /// Bytes of a line of the cache.
 const LINE: usize = 64;
-/// Depth of a block: a panel of B stays in the first-level cache.
+/// Depth of a block: a panel of A stays in the first-level cache.
 const DEPTH: usize = 256;
-/// Rows of a block, about: a block of A stays in the second-level cache.
+/// Rows of a block, about.
 const ROWS: usize = 240;
-/// Columns of a block, about.
+/// Columns of a block, about: a block of B stays in the second-level cache.
 const COLUMNS: usize = 1024;
 
 /// The two operators.
@@ -62,23 +62,51 @@ impl<P: Copy> Matrix<'_, P> {
     }
 }
 
-/// Columns of B that were packed once, all of them: by blocks of [`DEPTH`], each of panels as wide as the tile.
+/// Columns of B that were packed once, all of them: by blocks of [`DEPTH`], each of panels as wide as the tile, the
+/// last of which may be narrower.
 #[derive(Clone, Copy)]
 pub(super) struct Packed<T> {
     pub(super) start: *const T,
     /// All of its columns.
     pub(super) lanes: usize,
-    /// The first of those that are multiplied.
+    /// The first of those that are multiplied, where a panel begins.
     pub(super) first: usize,
 }
 
-impl<T> Packed<T> {
+impl<T: Element> Packed<T> {
+    /// Where the panel of a column begins, counted from the first that is multiplied, in a block of depth.
+    fn start(&self, column: usize, depth: Range<usize>) -> *const T {
+        let at = depth.start * self.lanes + (self.first + column) * depth.len();
+        self.start.wrapping_add(at)
+    }
+
+    /// Some columns, counted from the first that is multiplied: whole panels, and the last one, filled up with zeros in
+    /// `memory`.
+    ///
     /// # Safety
-    /// The columns, counted from the first that is multiplied, and the depth are those of whole panels of one block.
-    unsafe fn part(&self, columns: &Range<usize>, depth: &Range<usize>) -> &[T] {
-        let at = depth.start * self.lanes + (self.first + columns.start) * depth.len();
+    /// The columns begin and end where panels do, and the depth is a block.
+    unsafe fn part<'p>(
+        &'p self,
+        columns: &Range<usize>,
+        depth: &Range<usize>,
+        width: usize,
+        memory: &'p mut Vec<T>,
+    ) -> [&'p [T]; 2] {
+        let start = self.start(columns.start, depth.clone());
+        let narrow = columns.len() % width;
+        let whole = (columns.len() - narrow) * depth.len();
         // SAFETY: the caller's.
-        unsafe { std::slice::from_raw_parts(self.start.add(at), columns.len() * depth.len()) }
+        let (panels, rest) = unsafe {
+            let all = std::slice::from_raw_parts(start, columns.len() * depth.len());
+            all.split_at(whole)
+        };
+        let size = if narrow > 0 { width * depth.len() } else { 0 };
+        let last = aligned(memory, size);
+        for (to, from) in last.chunks_mut(width).zip(rest.chunks(narrow.max(1))) {
+            to[..narrow].copy_from_slice(from);
+            to[narrow..].fill(T::ZERO);
+        }
+        [panels, last]
     }
 }
 
@@ -98,11 +126,18 @@ pub(super) unsafe fn pack_all<T: Element>(
     panels: &mut Panels<T>,
 ) -> Vec<T> {
     let width = panel_columns::<T>(set, ring);
+    let whole = b.columns.len() / width * width;
     let mut all = Vec::with_capacity(b.rows.len() * b.columns.len());
     for depth in b.rows.chunks(DEPTH) {
-        // SAFETY: the caller's.
-        let block = unsafe { pack(set, b.start, b.columns, depth, width, &mut panels.b) };
-        all.extend_from_slice(block);
+        for lanes in [&b.columns[..whole], &b.columns[whole..]] {
+            let width = width.min(lanes.len());
+            if width > 0 {
+                // SAFETY: the caller's.
+                all.extend_from_slice(unsafe {
+                    pack(set, b.start, lanes, depth, width, &mut panels.b)
+                });
+            }
+        }
     }
     all
 }
@@ -182,14 +217,21 @@ unsafe fn multiply_as<T: Element>(
     let micro = T::micro(set, ring.times, ring.plus, true);
     let careful = T::micro(set, ring.times, ring.plus, false);
     let block_rows = even(m, ROWS, micro.rows);
-    let block_columns = even(n, COLUMNS, micro.columns);
+    let most_columns = if packed.is_some() {
+        COLUMNS / 2
+    } else {
+        COLUMNS
+    };
+    let block_columns = even(n, most_columns, micro.columns);
     for jc in (0..n).step_by(block_columns) {
         let columns = jc..n.min(jc + block_columns);
         for pc in (0..k).step_by(DEPTH) {
             let depth = pc..k.min(pc + DEPTH);
             // SAFETY: the places are the matrix's, by the caller; so below.
-            let right = match &packed {
-                Some(packed) => unsafe { packed.part(&columns, &depth) },
+            let [right, narrow]: [&[T]; 2] = match &packed {
+                Some(packed) => unsafe {
+                    packed.part(&columns, &depth, micro.columns, &mut panels.b)
+                },
                 None => {
                     let right = unsafe {
                         pack(
@@ -204,10 +246,23 @@ unsafe fn multiply_as<T: Element>(
                     if let Some([_, power]) = powers {
                         T::raise(right, micro.columns, power.part(columns.clone()));
                     }
-                    right
+                    [right, &[]]
                 }
             };
-            let b_finite = sum || right.iter().all(|x| x.is_finite());
+            // What is packed here and now is in the second-level cache; of the next block, all tiles fetch their shares.
+            let next = packed.as_ref().map(|packed| match pc + DEPTH < k {
+                true => packed.start(jc, pc + DEPTH..k.min(pc + 2 * DEPTH)),
+                false => packed.start(jc + block_columns, 0..k.min(DEPTH)),
+            });
+            let tiles = columns.len().div_ceil(micro.columns);
+            let (ahead, fetched) = match next {
+                Some(start) => (
+                    start,
+                    columns.len().div_ceil(m.div_ceil(micro.rows) * tiles),
+                ),
+                None => (right.as_ptr(), 0),
+            };
+            let b_finite = sum || right.iter().chain(narrow).all(|x| x.is_finite());
             for ic in (0..m).step_by(block_rows) {
                 let rows = ic..m.min(ic + block_rows);
                 let left = unsafe {
@@ -230,9 +285,10 @@ unsafe fn multiply_as<T: Element>(
                     depth: depth.len(),
                     left,
                     right,
+                    narrow,
                     first: first && pc == 0,
-                    // What was packed just now is in the second-level cache.
-                    fetch: packed.is_some() && ic == 0,
+                    ahead: ahead.wrapping_add(ic / micro.rows * tiles * depth.len() * fetched),
+                    fetched,
                 };
                 unsafe {
                     block.run(&Matrix {
@@ -268,9 +324,12 @@ struct Block<'a, T> {
     depth: usize,
     left: &'a [T],
     right: &'a [T],
+    /// The panel of B that follows, if it is elsewhere.
+    narrow: &'a [T],
     first: bool,
-    /// `right` is fetched panel by panel.
-    fetch: bool,
+    /// What will be packed B next, of which every tile fetches so many elements per depth.
+    ahead: *const T,
+    fetched: usize,
 }
 
 impl<T: Element> Block<'_, T> {
@@ -279,17 +338,16 @@ impl<T: Element> Block<'_, T> {
     unsafe fn run(&self, c: &Matrix<*mut T>) {
         let Micro { rows, columns, run } = *self.micro;
         let mut edge = [T::ZERO; 12 * 32];
-        let panels = self.right.chunks(self.depth * columns);
-        // Each tile fetches its share of the next panel.
-        let fetched = match self.fetch {
-            true => columns.div_ceil(c.rows.len().div_ceil(rows)),
-            false => 0,
-        };
-        for (right, to_columns) in panels.zip(c.columns.chunks(columns)) {
-            let row = to_columns.len() == columns && are_neighbours(to_columns);
-            let panels = self.left.chunks(self.depth * rows);
-            let next = right.as_ptr().wrapping_add(right.len());
-            for (n, (left, to_rows)) in panels.zip(c.rows.chunks(rows)).enumerate() {
+        let all_neighbours = are_neighbours(c.columns);
+        let mut ahead = self.ahead;
+        let panels = self.left.chunks(self.depth * rows);
+        for (left, to_rows) in panels.zip(c.rows.chunks(rows)) {
+            let stride = even_step(to_rows).filter(|_| to_rows.len() == rows);
+            let panels = self.right.chunks(self.depth * columns);
+            let panels = panels.chain(self.narrow.chunks(self.depth * columns));
+            for (right, to_columns) in panels.zip(c.columns.chunks(columns)) {
+                let row =
+                    to_columns.len() == columns && (all_neighbours || are_neighbours(to_columns));
                 let mut tile = Tile {
                     depth: self.depth,
                     a: left.as_ptr(),
@@ -297,10 +355,11 @@ impl<T: Element> Block<'_, T> {
                     c: edge.as_mut_ptr(),
                     stride: columns as isize,
                     first: true,
-                    ahead: next.wrapping_add(n * self.depth * fetched),
-                    fetched,
+                    ahead,
+                    fetched: self.fetched,
                 };
-                if let Some(stride) = even_step(to_rows).filter(|_| row && to_rows.len() == rows) {
+                ahead = ahead.wrapping_add(self.depth * self.fetched);
+                if let Some(stride) = stride.filter(|_| row) {
                     // SAFETY: the places of a full tile; panels are full.
                     unsafe {
                         tile.c = c.start.offset(to_rows[0] + to_columns[0]);
