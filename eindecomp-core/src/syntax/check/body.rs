@@ -7,6 +7,7 @@ use super::dims::{DimScope, numbers, tensors};
 use super::instance::{Instances, is_generic};
 use super::kernels;
 use super::prove::Facts;
+use super::quotients::Fraction;
 use super::recovered::{self, Guess, Sketch};
 use super::refused::Once;
 use super::rounds;
@@ -88,6 +89,10 @@ pub(super) struct BodyCx<'a> {
     /// Of results, by their places: the range of an index that would give the declared axis, where
     /// only reads under conditions give another.
     pub(super) ranged: BTreeMap<Span, Fix>,
+    /// A fraction that the statement that is being checked loses.
+    pub(super) fraction: Option<Span>,
+    /// Tensors that have lost one.
+    pub(super) fractions: Vec<Fraction>,
     /// What results of wrong statements are taken to be.
     pub(super) guess: Option<Guess>,
     /// What the statement that is being checked says of its results.
@@ -188,6 +193,8 @@ pub(super) fn pass<'a>(
         numbers: Vec::new(),
         upcoming: Vec::new(),
         ranged: BTreeMap::new(),
+        fraction: None,
+        fractions: Vec::new(),
         guess,
         sketch: None,
         errors: Vec::new(),
@@ -213,6 +220,7 @@ pub(super) fn pass<'a>(
     }
     let stmts = cx.stmts(&ast.stmts);
     let results = cx.results(ast);
+    cx.lost_fractions();
     cx.swapped_results();
     cx.disordered_results();
     Pass { cx, stmts, results }
@@ -247,6 +255,8 @@ impl<'a> BodyCx<'a> {
             numbers: Vec::new(),
             upcoming: Vec::new(),
             ranged: BTreeMap::new(),
+            fraction: None,
+            fractions: Vec::new(),
             guess: None,
             sketch: None,
             errors: Vec::new(),

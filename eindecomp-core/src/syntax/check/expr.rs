@@ -55,6 +55,8 @@ pub(super) struct StmtCx<'c, 'a> {
     pub(super) definition: Option<Definition>,
     /// Accesses as written, for messages.
     pub(super) accesses: Accesses,
+    /// Parts of what is wrong as a whole.
+    pub(super) kept: Vec<Expr>,
     /// Indices already reported.
     unbound: BTreeSet<Arc<str>>,
 }
@@ -78,6 +80,7 @@ impl<'c, 'a> StmtCx<'c, 'a> {
             inlined: 0,
             definition: None,
             accesses: Accesses::new(),
+            kept: Vec::new(),
             unbound: BTreeSet::new(),
         };
         let mut axes = Vec::new();

@@ -25,8 +25,8 @@ impl StmtCx<'_, '_> {
         let name = path.to_string();
         let function = ScalarFn::from_name(&name, args.len()).filter(|f| f.row().symbol.is_none());
         if let Some(function) = function {
-            let made: Vec<Option<Expr>> = args.iter().map(|a| self.expr(a)).collect();
-            let made = made.into_iter().collect::<Option<Vec<_>>>()?;
+            let made = args.iter().map(|a| self.expr(a)).collect();
+            let made = self.all(made)?;
             let texts: Vec<&ast::Expr> = args.iter().collect();
             return self.apply(function, made, &texts, span);
         }
@@ -48,9 +48,10 @@ impl StmtCx<'_, '_> {
     /// them is told where another name alone is meant.
     fn look_at(&mut self, args: &[ast::Expr], tell: bool) {
         let before = self.cx.errors.len();
-        args.iter().for_each(|arg| drop(self.expr(arg)));
-        if !tell {
-            self.cx.errors.truncate(before);
+        let made: Vec<Option<Expr>> = args.iter().map(|arg| self.expr(arg)).collect();
+        match tell {
+            true => self.keep(made.into_iter().flatten()),
+            false => self.cx.errors.truncate(before),
         }
     }
 
@@ -172,8 +173,8 @@ impl StmtCx<'_, '_> {
             return None;
         }
         self.inlined += 1;
-        let made: Vec<Option<Expr>> = args.iter().map(|a| self.expr(a)).collect();
-        let made = made.into_iter().collect::<Option<Vec<_>>>()?;
+        let made = args.iter().map(|a| self.expr(a)).collect();
+        let made = self.all(made)?;
         let parts: usize = made.iter().map(|e| e.nodes().len()).sum();
         if self.inlined > MAX_INLINED || parts > MAX_SIZE {
             let text = "the scalar functions of this statement unfold to too much";

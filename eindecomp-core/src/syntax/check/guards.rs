@@ -1,5 +1,6 @@
 //! Conditions around an access as written, and how to correct them.
 
+mod apart;
 mod kept;
 
 use std::collections::BTreeMap;

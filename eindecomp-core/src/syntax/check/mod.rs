@@ -9,7 +9,7 @@
 //! * `kernels`: `extern fn`; `cycles`: items that come back to themselves;
 //! * `body`: a block; `variables`: those in scope; `required`: what must hold of sizes; `declared`: the types of variables as written; `stmts`: its statements; `loops`: those that repeat;
 //!   `pins`: of their plans; `stores`: those into state; `stored`: how those may be meant; `refused`: those into anything else;
-//!   `recovered`: what reads the results of wrong ones; `results`: what it returns; `remade`: how that may be meant; `rounds`: what a round of a loop loses;
+//!   `recovered`: what reads the results of wrong ones; `salvaged`: what is right in those; `results`: what it returns; `remade`: how that may be meant; `rounds`: what a round of a loop loses;
 //! * `calls`: blocks calling blocks; `given`: what they are called with; `arguments`: whether that fits;
 //!   `misplaced`: arguments in another's place;
 //!   `hoisted`: what needs a statement of its own; `size`: how many statements all of it is;
@@ -83,6 +83,7 @@ mod required;
 mod results;
 mod roles;
 mod rounds;
+mod salvaged;
 mod scalars;
 mod shifts;
 mod size;

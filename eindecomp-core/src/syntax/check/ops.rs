@@ -23,6 +23,25 @@ impl StmtCx<'_, '_> {
         texts: &[&ast::Expr],
         span: Span,
     ) -> Option<Expr> {
+        let Some(dtype) = self.applied(function, &mut args, texts, span) else {
+            self.keep(args);
+            return None;
+        };
+        Some(Expr {
+            kind: ExprKind::Call(function, args),
+            dtype,
+            span,
+        })
+    }
+
+    /// The dtype of a function of the table on its arguments, which have a common one then.
+    fn applied(
+        &mut self,
+        function: ScalarFn,
+        args: &mut [Expr],
+        texts: &[&ast::Expr],
+        span: Span,
+    ) -> Option<DType> {
         if matches!(function, ScalarFn::AND | ScalarFn::OR) {
             let number = args.iter().position(|arg| arg.dtype != DType::Bool);
             if let Some(at) = number {
@@ -31,12 +50,12 @@ impl StmtCx<'_, '_> {
                 return None;
             }
         }
-        if unify(&mut args, texts, &mut self.cx.errors).is_none() {
+        if unify(args, texts, &mut self.cx.errors).is_none() {
             self.namesake(texts);
-            self.whole_number(function, &args);
-            self.counter(function, &args, texts);
-            self.fraction(function, &args, texts);
-            self.mask(function, &args, texts, span);
+            self.whole_number(function, args);
+            self.counter(function, args, texts);
+            self.fraction(function, args, texts);
+            self.mask(function, args, texts, span);
             return None;
         }
         let common = args.iter().map(|arg| arg.dtype).find(|d| *d != DType::U8);
@@ -50,7 +69,7 @@ impl StmtCx<'_, '_> {
             if function.row().rule == DTypeRule::Float
                 && args.iter().all(|a| flex(a) == Some(Flex::Int))
             {
-                for arg in &mut args {
+                for arg in args {
                     fix(arg, DType::F32, &mut self.cx.errors)?;
                 }
                 return None;
@@ -83,12 +102,8 @@ impl StmtCx<'_, '_> {
             });
             return None;
         };
-        self.unsigned(function, &args, texts, span)?;
-        Some(Expr {
-            kind: ExprKind::Call(function, args),
-            dtype,
-            span,
-        })
+        self.unsigned(function, args, texts, span)?;
+        Some(dtype)
     }
 
     /// Says of the last error, about a fraction beside what counts, that the integer is meant: in a
@@ -244,14 +259,17 @@ impl StmtCx<'_, '_> {
             BinaryOp::Cmp(_) if self.mode == Mode::Value => Mode::Number,
             _ => self.mode,
         };
+        let before = self.cx.errors.len();
         let a = self.within(mode, left);
-        let depth = self.guards.len();
+        let (depth, kept) = (self.guards.len(), self.kept.len());
         if let (BinaryOp::And | BinaryOp::Or, Some(a)) = (op, &a) {
             self.guard(a, op == BinaryOp::And);
         }
         let b = self.within(mode, right);
         self.guards.truncate(depth);
-        let (a, b) = (a?, b?);
+        if matches!(op, BinaryOp::And | BinaryOp::Or) && a.is_none() {
+            self.kept.truncate(kept);
+        }
         let function = match op {
             BinaryOp::Add => ScalarFn::ADD,
             BinaryOp::Sub => ScalarFn::SUB,
@@ -266,6 +284,18 @@ impl StmtCx<'_, '_> {
             BinaryOp::Cmp(CmpOp::Le) => ScalarFn::LE,
             BinaryOp::Cmp(CmpOp::Gt) => ScalarFn::GT,
             BinaryOp::Cmp(CmpOp::Ge) => ScalarFn::GE,
+        };
+        let (a, b) = match (a, b) {
+            (Some(a), Some(b)) => (a, b),
+            (a, b) => {
+                let made = [a, b];
+                self.of_types(before, function, &made, &[left, right], span);
+                let [a, b] = made;
+                let decides = matches!(op, BinaryOp::And | BinaryOp::Or);
+                self.keep(a);
+                self.keep(b.filter(|_| !decides));
+                return None;
+            }
         };
         if let BinaryOp::Cmp(cmp) = op
             && let Some(other) = beside_nan((&a, left), (&b, right))
@@ -298,7 +328,7 @@ impl StmtCx<'_, '_> {
         span: Span,
     ) -> Option<Expr> {
         let test = self.condition(cond);
-        let depth = self.guards.len();
+        let (depth, kept) = (self.guards.len(), self.kept.len());
         if let Some(test) = &test {
             self.guard(test, true);
         }
@@ -309,6 +339,7 @@ impl StmtCx<'_, '_> {
         }
         let Some(otherwise) = otherwise else {
             self.guards.truncate(depth);
+            self.kept.truncate(kept);
             let diag = Diag::new(Code::MissingElse, span, NO_ELSE);
             let fix = a.and_then(|a| padding::otherwise(self.cx, span, a.dtype));
             self.report(match fix {
@@ -319,6 +350,10 @@ impl StmtCx<'_, '_> {
         };
         let b = self.expr(otherwise);
         self.guards.truncate(depth);
+        // Where the branches are evaluated is not known.
+        if test.is_none() {
+            self.kept.truncate(kept);
+        }
         let mut branches = [a?, b?];
         let test = test?;
         let texts = [then, otherwise];

@@ -208,6 +208,7 @@ impl Walk<'_, '_> {
             guards
                 .corrected(plain, &outside)
                 .or_else(|| guards.last(plain, &outside))
+                .or_else(|| guards.behind(plain, &outside))
         });
         let guarded = corrected.is_some();
         let padded = part.whole && !hopeless && !guarded && !self.stores && self.as_declared(&at);

@@ -7,7 +7,7 @@ use super::body::BodyCx;
 use super::conditions::assume;
 use super::extents::{Access, Uses};
 use super::prove::{Facts, is_sum};
-use super::quotients::rounds;
+use super::quotients::{quotients, rounds};
 use super::together::{self, Kind, Outside, together};
 use super::tree::{Clause, Expr, ExprKind, Index, IndexId, Mixed, Origin, Read, Sub};
 use crate::ein::{DType, Dim, ScalarFn, Value};
@@ -116,9 +116,14 @@ fn walk(
     accesses: &Accesses,
     (stores, meant): (bool, Meant<'_>),
 ) -> Option<()> {
-    if is_plain(value, indices) {
+    let mut divided = Vec::new();
+    if value.dtype.is_int() {
+        quotients(value, &mut divided);
+    }
+    if divided.is_empty() && is_plain(value, indices) {
         return Some(());
     }
+    let quotients = divided.into_iter().map(|e| e.span).collect();
     let before = cx.errors.len();
     let names: Vec<Arc<str>> = indices.iter().map(|i| i.name.clone()).collect();
     let mut plain = cx.facts.clone();
@@ -136,6 +141,7 @@ fn walk(
         stores,
         meant,
         within: value.span,
+        quotients,
         outside: Vec::new(),
     };
     walk.expr(value, &plain, &plain);
@@ -188,6 +194,8 @@ pub(super) struct Walk<'w, 'a> {
     pub(super) meant: Meant<'w>,
     /// All of it.
     within: Span,
+    /// Quotients that are part of it, if it is an integer.
+    pub(super) quotients: Vec<Span>,
     /// Reads that leave their axis.
     pub(super) outside: Vec<Outside>,
 }
@@ -221,8 +229,11 @@ impl Walk<'_, '_> {
                     assume(&mut inner, operand, f == ScalarFn::AND, &self.names);
                 }
             }
-            ExprKind::Call(_, args) => {
-                args.iter_mut().for_each(|e| self.expr(e, plain, guarded));
+            ExprKind::Call(..) => {
+                self.note_fraction(e, guarded);
+                if let ExprKind::Call(_, args) = &mut e.kind {
+                    args.iter_mut().for_each(|e| self.expr(e, plain, guarded));
+                }
             }
             ExprKind::If(cond, a, b) => {
                 self.expr(cond, plain, guarded);

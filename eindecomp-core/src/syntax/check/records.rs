@@ -69,8 +69,8 @@ impl StmtCx<'_, '_> {
             }
         };
         let made = self.bound(reduce, &texts, |cx| {
-            let made: Vec<Option<Expr>> = texts.iter().map(|e| cx.expr(e)).collect();
-            made.into_iter().collect::<Option<Vec<_>>>()
+            let made = texts.iter().map(|e| cx.expr(e)).collect();
+            cx.all(made)
         });
         let (indices, filter, args) = made?;
         if !matches!(named, Named::Broken) && args.len() != params.len() {

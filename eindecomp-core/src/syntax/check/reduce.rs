@@ -107,7 +107,7 @@ impl StmtCx<'_, '_> {
             self.visible.truncate(before);
             return None;
         }
-        let told = self.cx.errors.len();
+        let (told, kept) = (self.cx.errors.len(), self.kept.len());
         let filter = reduce.filter.as_ref().map(|f| self.condition(f));
         if let Some(filter) = &reduce.filter {
             self.unfiltered(reduce, filter, told);
@@ -117,6 +117,10 @@ impl StmtCx<'_, '_> {
         }
         let value = value(self);
         self.guards.truncate(depth);
+        // What is reduced is not known.
+        if let Some(None) = filter {
+            self.kept.truncate(kept);
+        }
         self.closed
             .extend(reduce.indices.iter().map(|decl| decl.name.name.clone()));
         self.visible.truncate(before);
@@ -125,6 +129,10 @@ impl StmtCx<'_, '_> {
             None => None,
             Some(filter) => Some(filter?),
         };
+        if value.is_none() {
+            self.keep(filter);
+            return None;
+        }
         Some((indices, filter, value?))
     }
 

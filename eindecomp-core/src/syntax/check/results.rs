@@ -65,6 +65,10 @@ impl BodyCx<'_> {
                 out = None;
                 continue;
             }
+            if self.narrowed(self.vars[var.at()].span, &ty, &declared[at]) {
+                out = None;
+                continue;
+            }
             let text = format!("`{name}` is `{ty}`, but `{}` is declared", declared[at]);
             let diag = Diag::new(Code::ResultType, name.span, text)
                 .secondary(ast.ret.types[at].span, "declared here");
@@ -117,6 +121,21 @@ impl BodyCx<'_> {
             }
         }
         out
+    }
+
+    /// Does the statement at `place` cast the last factor of a reduction, where it may mean the result, which has the
+    /// element type declared then?
+    fn narrowed(&self, place: Span, found: &Type, declared: &Type) -> bool {
+        let (Some(found), Some(declared)) = (found.tensor(), declared.tensor()) else {
+            return false;
+        };
+        let told = self.errors.iter();
+        let mut told = told.filter(|error| error.code == Code::NarrowingFactor);
+        found.dtype != declared.dtype
+            && told.any(|error| {
+                let defined = self.defined_at(place);
+                defined.is_some_and(|(_, value)| value.span.contains(error.primary))
+            })
     }
 
     /// The clause that one of the quotients in the axes leaves no remainder, if they are those declared then.

@@ -7,6 +7,7 @@ use super::dims::too_long;
 use super::dtype::element_type;
 use super::expr::StmtCx;
 use super::extents::{Decl, Found};
+use super::quotients::Fraction;
 use super::ranges::{Accesses, Meant};
 use super::recovered::Sketch;
 use super::together::without_mixed_up;
@@ -277,6 +278,7 @@ impl<'a> BodyCx<'a> {
             indices,
             mut uses,
             accesses,
+            kept,
             ..
         } = cx;
         let mut sketch = Sketch::new(&left, &indices, &uses, dtypes.len());
@@ -300,6 +302,9 @@ impl<'a> BodyCx<'a> {
             self.with_ranges(&found, told, &left, values, &accesses, meant);
         }
         let right = self.errors.len() == told;
+        if let (None, Some(indices), true) = (&values, &indices, right) {
+            self.prove_kept(kept, indices, &accesses);
+        }
         without_mixed_up(&mut self.errors, before);
         let (indices, mut values) = (indices?, values?);
         if !right {
@@ -310,10 +315,13 @@ impl<'a> BodyCx<'a> {
         }
         self.index_extents(&indices, &ranges)?;
         self.note_ranges(&pat.names[0], &indices, &uses, &wanted);
+        self.fraction = None;
         for value in &mut values {
             let meant = Some((&uses, &wanted));
             ranges::prove(self, &indices, &left, value, &accesses, meant)?;
+            self.note_conversions(value);
         }
+        let fraction = self.fraction.filter(|_| pat.names.len() == 1);
         let axes = left
             .iter()
             .map(|axis| Dim::try_product(axis.iter().map(|i: &IndexId| &indices[i.at()].extent)))
@@ -332,8 +340,12 @@ impl<'a> BodyCx<'a> {
                 dtype: dtype.unwrap_or(value.dtype),
                 axes: axes.clone(),
             };
+            let sum = value.dtype.is_int() && self.is_sum(&value);
+            let target = self.define(name, Some(Type::Tensor(ty)), false);
+            self.vars[target.at()].sum = sum;
+            (self.fractions).extend(fraction.map(|place| Fraction::new(target, place)));
             made.push(Statement {
-                target: self.define(name, Some(Type::Tensor(ty)), false),
+                target,
                 indices: indices.clone(),
                 left: left.clone(),
                 value,

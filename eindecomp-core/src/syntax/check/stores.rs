@@ -109,6 +109,7 @@ impl BodyCx<'_> {
             None => None,
         };
         ranges::prove(self, &indices, &left, &mut value, &accesses, None)?;
+        self.note_conversions(&value);
         let at = at.filter(|_| inside.is_some())?;
         let ExprKind::Read(read) = made.kind else {
             return None;

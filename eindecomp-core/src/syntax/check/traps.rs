@@ -349,7 +349,12 @@ impl StmtCx<'_, '_> {
             };
             let result = format!("({head} {body_text}) as {to}");
             let result = Fix::replace(whole, result, "did you mean {}?");
-            self.report(diag.fix(result).fix(held(&head, body)));
+            // As it stands the product is wider than what is declared.
+            let others = &factors[..factors.len() - 1];
+            let sure = self.cx.wanted_dtype(whole) == Some(to)
+                && others.iter().any(|factor| self.narrows(factor, to));
+            let meant = (!sure).then(|| held(&head, body));
+            self.report(diag.fix(result).fixes(meant));
             return None;
         }
         Some(())

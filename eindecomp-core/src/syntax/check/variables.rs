@@ -25,6 +25,8 @@ pub(super) struct Known {
     pub(super) hides: Option<VarId>,
     /// It is an element of this array, another one each round.
     pub(super) element_of: Option<VarId>,
+    /// It is a sum of integers.
+    pub(super) sum: bool,
 }
 
 impl BodyCx<'_> {
@@ -42,6 +44,7 @@ impl BodyCx<'_> {
             used: false,
             hides,
             element_of: None,
+            sum: false,
         });
         if let Some(scope) = self.scopes.last_mut() {
             scope.insert(name.name.clone(), id);

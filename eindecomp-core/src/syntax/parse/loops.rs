@@ -16,6 +16,7 @@ pub(super) fn zero(span: Span) -> Dim {
 impl Parser {
     /// `for l in ls { … }`
     pub(super) fn for_stmt(&mut self) -> Parse<StmtKind> {
+        let start = self.span();
         self.expect_word("for")?;
         let head = self.span();
         let vars = match self.is_open(Delim::Paren) {
@@ -31,6 +32,7 @@ impl Parser {
         self.expect_word("in")?;
         self.not_enumerated(&vars, head)?;
         self.not_zipped(&vars)?;
+        self.no_fields(start)?;
         let bounds = self.foreign_range()?;
         let over = self.at + 1;
         let range = if let Some((low, high)) = bounds {
@@ -209,6 +211,70 @@ impl Parser {
             true => diag.fix(Fix::replace(over, shown, "write {}")),
             false => diag.help("`for (a, b) in (xs, ys) { … }`"),
         }))
+    }
+
+    /// Refuses `for l in model.layers`, also of several side by side: an array in a struct gets a name before the loop,
+    /// which starts at `start`.
+    fn no_fields(&self, start: Span) -> Parse<()> {
+        let end = self.head_end();
+        let ident = |at: usize| match self.peek_at(at) {
+            Some(Tok::Ident(word)) => Some(&**word),
+            _ => None,
+        };
+        let mut fields: Vec<(Span, Vec<&str>)> = Vec::new();
+        let mut at = self.at;
+        while at < end {
+            let first = at;
+            at += 1;
+            let Some(root) = ident(first) else { continue };
+            let mut words = vec![root];
+            while self.is_at(at, ".")
+                && let Some(field) = ident(at + 1)
+                && self.peek_at(at + 2) != Some(&Tok::Open(Delim::Paren))
+            {
+                words.push(field);
+                at += 2;
+            }
+            if words.len() > 1 {
+                let span = self.buffer.span(first).join(self.buffer.span(at - 1));
+                fields.push((span, words));
+            }
+        }
+        let [(first, _), ..] = fields[..] else {
+            return Ok(());
+        };
+        let text = "a `for` takes an array by its name, and this is a field";
+        let diag = Diag::new(Code::Syntax, first, text);
+        // A `let` would be the value of a state.
+        let state = |root: &str| {
+            let mut before = 2..self.at;
+            before.any(|at| ident(at) == Some(root) && self.is_word_at(at - 2, "state"))
+        };
+        if fields.iter().any(|(_, words)| state(words[0])) {
+            let help =
+                "an array of states is a parameter of its own: `#[state] caches: [Cache<B, C>; N]`";
+            return Err(Box::new(diag.help(help)));
+        }
+        let last = |words: &[&str]| words[words.len() - 1].to_owned();
+        let names: Vec<String> = fields.iter().map(|(_, words)| last(words)).collect();
+        let distinct = (names.iter().enumerate()).all(|(at, name)| !names[..at].contains(name));
+        let names: Vec<String> = match distinct {
+            true => names,
+            false => fields.iter().map(|(_, words)| words.join("_")).collect(),
+        };
+        let lets = fields.iter().zip(&names);
+        let lets = lets.map(|((_, words), name)| format!("let {name} = {};", words.join(".")));
+        let lets = lets.collect::<Vec<String>>().join(" ");
+        let help = format!(
+            "name it before, `{lets}`, and run over `{}`",
+            names.join("`, `")
+        );
+        let fix = Fix::before(start, format!("{lets} "), &help);
+        let fix = fields
+            .iter()
+            .zip(names)
+            .fold(fix, |fix, ((span, _), name)| fix.and(*span, name));
+        Err(Box::new(diag.fix(fix)))
     }
 
     /// `ls.iter()`, behind the array, reported.
