@@ -23,8 +23,8 @@ pub use subject::Subject;
 
 /// Version of the planner: raised whenever it makes another plan of the same key. A test compares
 /// plans with stored ones.
-pub const PLANNER: &str = "planner/8";
-/// What two builds must have in common to share entries, `planner/8+entries/3`: [`PLANNER`] and the version of the
+pub const PLANNER: &str = "planner/9";
+/// What two builds must have in common to share entries, `planner/9+entries/3`: [`PLANNER`] and the version of the
 /// format.
 pub fn version() -> String {
     format!("{PLANNER}+entries/{}", entry::FORMAT)

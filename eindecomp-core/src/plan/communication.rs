@@ -122,8 +122,9 @@ struct Kind {
     rows: Vec<u32>,
 }
 
-/// What decides the costs of a vertex: how it is computed ([`BoundGraph::kinds`]), its operands' shapes and types, and pins.
-type KindKey<'a> = (u32, Vec<(&'a [usize], DType)>, &'a [Pin]);
+/// What decides the costs of a vertex: how it is computed ([`BoundGraph::kinds`]), its operands' shapes and types, what the
+/// model sees of them beside, and pins.
+type KindKey<'a> = (u32, Vec<(&'a [usize], DType, u128)>, &'a [Pin]);
 
 impl Space {
     fn build(
@@ -145,7 +146,7 @@ impl Space {
                 space.variables.push(None);
                 continue;
             };
-            let kind = match kinds.entry(key(graph, node, e, &vertex.pins)) {
+            let kind = match kinds.entry(key(graph, node, e, model)) {
                 Entry::Occupied(known) => *known.get(),
                 Entry::Vacant(new) => {
                     space
@@ -209,12 +210,15 @@ impl Kind {
     }
 }
 
-fn key<'a>(graph: &'a BoundGraph, node: NodeId, e: &EinSum, pins: &'a [Pin]) -> KindKey<'a> {
-    let read = |o: &Operand| (graph.shape(o.node), graph.node(o.node).dtype);
+fn key<'a>(graph: &'a BoundGraph, node: NodeId, e: &EinSum, model: &dyn CostModel) -> KindKey<'a> {
+    let read = |o: &Operand| {
+        let (shape, dtype) = (graph.shape(o.node), graph.node(o.node).dtype);
+        (shape, dtype, model.of_read(graph, o.node))
+    };
     (
         graph.kinds()[node.at()],
         e.operands.iter().map(read).collect(),
-        pins,
+        &graph.node(node).pins,
     )
 }
 

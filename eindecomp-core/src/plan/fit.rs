@@ -109,7 +109,7 @@ pub(super) fn fit(
         let evaluator = &mut Evaluator::default();
         let (proved, checked) = fitting.limited(&mut search, &options, watch, evaluator)?;
         let until = fitting.moved();
-        for named in cheaper(
+        let named = cheaper(
             graph,
             plan.hierarchy,
             &options,
@@ -117,7 +117,8 @@ pub(super) fn fit(
             evaluator,
             watch,
             until,
-        )? {
+        )?;
+        for named in named.into_iter().flatten() {
             fitting.keep(named)?;
         }
         if fitting.best.is_none() {

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::graph::{BoundGraph, Node, NodeId};
 use crate::task::memory::Peak;
-use crate::task::traffic::bytes;
+use crate::task::traffic::{Counts, bytes, bytes_with};
 
 pub use super::options::{Algorithm, Objective, PlanOptions};
 
@@ -221,6 +221,9 @@ pub(super) fn best(
         watch,
         moved,
     )?;
+    let Some(named) = named else {
+        return Ok(plan);
+    };
     for named in named {
         if weighted(&named) < weighted(&plan) {
             // what was proved holds for it too: it is one of those that were searched
@@ -234,10 +237,53 @@ pub(super) fn best(
             };
         }
     }
+    // several replica layouts of a tensor move less than is predicted of one
+    let counts = &mut Counts::kept();
+    let better = improved(&search, &plan.nodes, watch, &mut |nodes| {
+        let all = bytes_with(graph, on, nodes, counts).map_err(PlanError::Rule)?;
+        Ok(all.iter().map(|b| b.weighted).sum::<u128>())
+    })?;
+    if let Some(nodes) = better {
+        let better = evaluated(graph, on, options, Placed::of(nodes), &mut evaluator)?;
+        if weighted(&better) < weighted(&plan) {
+            plan = Plan {
+                certificate: plan.certificate,
+                ..better
+            };
+        }
+    }
     Ok(plan)
 }
 
-/// The best plan of each named strategy, unless it is proved to move as much as `moved`.
+/// Nodes of placements near one that are looked at.
+const LOOKED: u64 = 10_000;
+
+/// Layouts near some of the planner's kind that measure less; `None` if there are none, or more to look at than pays.
+pub(super) fn improved<K: Ord>(
+    search: &Search<'_>,
+    nodes: &[NodePlan],
+    watch: &Watch,
+    measure: &mut dyn FnMut(&[NodePlan]) -> Result<K, PlanError>,
+) -> Result<Option<Vec<NodePlan>>, PlanError> {
+    let mut left = LOOKED / (nodes.len() as u64).max(1);
+    let from = match search.near() <= left && watch.goes_on() {
+        true => search.at(nodes),
+        false => None,
+    };
+    let Some(from) = from else {
+        return Ok(None);
+    };
+    let better = search.descend(from, &mut |nodes| {
+        if left == 0 || !watch.goes_on() {
+            return Ok(None);
+        }
+        left -= 1;
+        measure(nodes).map(Some)
+    })?;
+    Ok(Some(search.read(&better)))
+}
+
+/// The best plan of each named strategy, unless it is proved to move as much as `moved`; `None` if every plan is.
 pub(super) fn cheaper(
     graph: &BoundGraph,
     on: Hierarchy,
@@ -246,7 +292,7 @@ pub(super) fn cheaper(
     evaluator: &mut Evaluator,
     watch: &Watch,
     moved: u128,
-) -> Result<Vec<Plan>, PlanError> {
+) -> Result<Option<Vec<Plan>>, PlanError> {
     // under any replicas: a strategy's plan need not have one replica layout per tensor
     let rules = Rules {
         replicas: false,
@@ -255,8 +301,8 @@ pub(super) fn cheaper(
     let mut any = Search::new(graph, on, rules, watch)?;
     let mut less = |keep: Keep| any.least(keep, moved).is_some_and(|least| least < moved);
     match less(&|_, _| true) {
-        true => strategies(graph, on, options, search, evaluator, &mut less),
-        false => Ok(Vec::new()),
+        true => strategies(graph, on, options, search, evaluator, &mut less).map(Some),
+        false => Ok(None),
     }
 }
 

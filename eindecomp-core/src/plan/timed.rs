@@ -1,9 +1,9 @@
 //! Plans of least time: candidates by the sum without overlap, the best of them by simulation.
 
-use super::cost::time::Time;
-use super::place::{Evaluator, Search};
+use super::cost::time::{Time, Timings};
+use super::place::{Evaluator, Placed, Search};
 use super::planner::{Algorithm, Objective, PlanError, PlanOptions};
-use super::planner::{best, by_vectors, strategies};
+use super::planner::{best, by_vectors, evaluated, improved, strategies};
 use super::search::Watch;
 use super::{Certificate, Cluster, Plan};
 use crate::graph::BoundGraph;
@@ -13,7 +13,8 @@ use crate::task::lower::lower;
 const SIMULATED: usize = 4;
 
 /// The plan of least time. Candidates are the partition vectors of least time, and the plans of the
-/// other objectives and of every named strategy; all are evaluated as placed. One that does not fit the memory is
+/// other objectives and of every named strategy; all are evaluated as placed. Where there is little to look at, layouts of the one of
+/// least sum are changed as long as the sum gets less. One that does not fit the memory is
 /// returned only if none does.
 ///
 /// # Errors
@@ -40,26 +41,38 @@ pub(super) fn by_time(
         if watch.goes_on() {
             plans.push(best(graph, on, &options, watch)?);
         }
-        if objective == Objective::Placed {
-            let mut search = Search::new(graph, on, (&options).into(), watch)?;
-            let mut evaluator = Evaluator::default();
-            plans.extend(strategies(
-                graph,
-                on,
-                &options,
-                &mut search,
-                &mut evaluator,
-                &mut |_| true,
-            )?);
-        }
     }
+    let placed = PlanOptions {
+        objective: Objective::Placed,
+        ..*options
+    };
+    let mut search = Search::new(graph, on, (&placed).into(), watch)?;
+    let evaluator = &mut Evaluator::default();
+    plans.extend(strategies(
+        graph,
+        on,
+        &placed,
+        &mut search,
+        evaluator,
+        &mut |_| true,
+    )?);
+    let known = &mut Timings::default();
     let mut plans: Vec<Plan> = plans
         .into_iter()
-        .map(|plan| timed(graph, &model, &proved, plan))
+        .map(|plan| timed(graph, &model, &proved, plan, known))
         .collect::<Result<_, PlanError>>()?;
     // stable: of equal sums the earlier candidate stays first
     plans.sort_by_key(|plan| plan.certificate.cost);
     plans.dedup_by(|a, b| a.nodes == b.nodes);
+    let least = plans[0].nodes.clone();
+    let better = improved(&search, &least, watch, &mut |nodes| {
+        let costs = model.of_several(graph, nodes, known);
+        Ok(costs.map_err(PlanError::Rule)?.iter().sum::<u128>())
+    })?;
+    if let Some(nodes) = better.filter(|nodes| *nodes != least) {
+        let better = evaluated(graph, on, &placed, Placed::of(nodes), evaluator)?;
+        plans.insert(0, timed(graph, &model, &proved, better, known)?);
+    }
     let (mut fastest, mut simulated) = (None::<(u128, Plan)>, 0);
     let mut unfit = None;
     // simulation takes time, too
@@ -95,7 +108,7 @@ pub(super) fn as_timed(
     proved: &Certificate,
 ) -> Result<Plan, PlanError> {
     let model = Time::new(graph, cluster, plan.residency, plan.constraints)?;
-    timed(graph, &model, proved, plan)
+    timed(graph, &model, proved, plan, &mut Timings::default())
 }
 
 fn timed(
@@ -103,8 +116,10 @@ fn timed(
     model: &Time,
     proved: &Certificate,
     plan: Plan,
+    known: &mut Timings,
 ) -> Result<Plan, PlanError> {
-    let costs = model.of(graph, &plan.nodes).map_err(PlanError::Rule)?;
+    let costs = model.of_several(graph, &plan.nodes, known);
+    let costs = costs.map_err(PlanError::Rule)?;
     let mut nodes = plan.nodes;
     for (node, cost) in nodes.iter_mut().zip(&costs) {
         node.cost = *cost;

@@ -8,9 +8,10 @@ use std::rc::Rc;
 use super::exchange::{Held, Join, Tuple, homes, overlaps};
 use crate::ein::einsum::Part;
 use crate::graph::{BoundGraph, NodeId};
-use crate::plan::NodePlan;
 use crate::plan::cluster::{Hierarchy, LinkClass};
+use crate::plan::layout::Numbered;
 use crate::plan::verify::{InvalidPlan, numbered};
+use crate::plan::{Layout, NodePlan};
 use crate::quick::Table;
 
 /// Bytes that Moves copy, per ordered pair (sender, receiver) of different devices.
@@ -20,7 +21,7 @@ pub struct Traffic {
 }
 
 /// What counts Moves.
-pub(super) trait Count: Clone + Default {
+pub(crate) trait Count: Clone + Default {
     /// Counts one Move; nothing if it is empty or stays on its device.
     fn count(&mut self, on: Hierarchy, from: u32, to: u32, bytes: u64);
 }
@@ -107,9 +108,14 @@ pub fn moved_bytes(
     nodes: &[NodePlan],
 ) -> Result<Traffic, InvalidPlan> {
     let mut all = Traffic::default();
-    each(graph, hierarchy.into(), nodes, |step: Step<&Traffic>| {
-        all.merge(step.found)
-    })?;
+    let counts = &mut Counts::default();
+    each(
+        graph,
+        hierarchy.into(),
+        nodes,
+        counts,
+        |step: Step<&Traffic>| all.merge(step.found),
+    )?;
     Ok(all)
 }
 
@@ -124,9 +130,16 @@ pub fn traffic(
     nodes: &[NodePlan],
 ) -> Result<Vec<Traffic>, InvalidPlan> {
     let mut all = vec![Traffic::default(); nodes.len()];
-    each(graph, hierarchy.into(), nodes, |step: Step<&Traffic>| {
-        all[step.vertex.at()].merge(step.found);
-    })?;
+    let counts = &mut Counts::default();
+    each(
+        graph,
+        hierarchy.into(),
+        nodes,
+        counts,
+        |step: Step<&Traffic>| {
+            all[step.vertex.at()].merge(step.found);
+        },
+    )?;
     Ok(all)
 }
 
@@ -139,8 +152,18 @@ pub fn bytes(
     hierarchy: Hierarchy,
     nodes: &[NodePlan],
 ) -> Result<Vec<Bytes>, InvalidPlan> {
+    bytes_with(graph, hierarchy, nodes, &mut Counts::default())
+}
+
+/// The same, with counts of other placements.
+pub(crate) fn bytes_with(
+    graph: &BoundGraph,
+    hierarchy: Hierarchy,
+    nodes: &[NodePlan],
+    counts: &mut Counts<Bytes>,
+) -> Result<Vec<Bytes>, InvalidPlan> {
     let mut all = vec![Bytes::default(); nodes.len()];
-    each(graph, hierarchy, nodes, |step: Step<&Bytes>| {
+    each(graph, hierarchy, nodes, counts, |step: Step<&Bytes>| {
         let here = &mut all[step.vertex.at()];
         here.moved += step.found.moved;
         here.weighted += step.found.weighted;
@@ -170,15 +193,22 @@ pub fn steps(
     nodes: &[NodePlan],
 ) -> Result<Vec<Step>, InvalidPlan> {
     let mut all = Vec::new();
-    each(graph, hierarchy.into(), nodes, |step: Step<&Traffic>| {
-        if step.found.total() > 0 {
-            all.push(Step {
-                vertex: step.vertex,
-                tensor: step.tensor,
-                found: step.found.clone(),
-            });
-        }
-    })?;
+    let counts = &mut Counts::default();
+    each(
+        graph,
+        hierarchy.into(),
+        nodes,
+        counts,
+        |step: Step<&Traffic>| {
+            if step.found.total() > 0 {
+                all.push(Step {
+                    vertex: step.vertex,
+                    tensor: step.tensor,
+                    found: step.found.clone(),
+                });
+            }
+        },
+    )?;
     Ok(all)
 }
 
@@ -244,14 +274,73 @@ impl Readers {
     }
 }
 
+/// What was counted, by kinds of nodes and layouts.
+pub(crate) struct Counts<T> {
+    /// The layouts of all placements by number, if there are several.
+    layouts: Option<Table<Layout, u32>>,
+    sent: Table<[u32; 3], T>,
+    fetched: Table<Vec<u32>, Rc<[T]>>,
+}
+
+/// Of one placement.
+impl<T> Default for Counts<T> {
+    fn default() -> Counts<T> {
+        Counts {
+            layouts: None,
+            sent: Table::default(),
+            fetched: Table::default(),
+        }
+    }
+}
+
+impl<T> Counts<T> {
+    /// Of several placements of one graph on the same devices.
+    pub fn kept() -> Counts<T> {
+        Counts {
+            layouts: Some(Table::default()),
+            ..Counts::default()
+        }
+    }
+
+    /// Numbers that equal layouts of other placements have too.
+    fn numbers(&mut self, nodes: &[NodePlan], mut of: Numbered) -> Numbered {
+        let Some(known) = &mut self.layouts else {
+            return of;
+        };
+        let mut numbers: Table<u32, u32> = Table::default();
+        for (at, node) in nodes.iter().enumerate() {
+            for (layout, number) in [
+                (&node.join, &mut of.joins[at]),
+                (&node.owner, &mut of.owners[at]),
+            ] {
+                let (Some(layout), Some(number)) = (layout.as_deref(), number) else {
+                    continue;
+                };
+                let known = || match known.get(layout) {
+                    Some(&known) => known,
+                    None => {
+                        let next = known.len() as u32;
+                        known.insert(layout.clone(), next);
+                        next
+                    }
+                };
+                *number = *numbers.entry(*number).or_insert_with(known);
+            }
+        }
+        of
+    }
+}
+
 /// Tells every step to `found`.
-fn each<T: Count>(
+pub(crate) fn each<T: Count>(
     graph: &BoundGraph,
     hierarchy: Hierarchy,
     nodes: &[NodePlan],
+    counts: &mut Counts<T>,
     mut found: impl FnMut(Step<&T>),
 ) -> Result<(), InvalidPlan> {
     let layouts = numbered(graph, hierarchy.devices(), nodes)?;
+    let layouts = counts.numbers(nodes, layouts);
     let (kinds, readers) = (graph.kinds(), Readers::of(graph));
     let mut states: Vec<Option<NodeId>> = vec![None; nodes.len()];
     for (state, last) in graph.states().filter(|(state, last)| state != last) {
@@ -268,14 +357,12 @@ fn each<T: Count>(
         };
         joins.entry(key).or_insert_with(make).clone()
     };
-    let mut sent_of: Table<[u32; 3], T> = Table::default();
-    let mut fetched_of: Table<Vec<u32>, Rc<[T]>> = Table::default();
     let mut key = Vec::new();
     for (tensor, _) in graph.ids() {
         let at = tensor.at();
         let (kind, owner) = (kinds[at], number(layouts.owners[at]));
         if let Some(join) = layouts.joins[at] {
-            let sent = sent_of.entry([kind, join, owner]).or_insert_with(|| {
+            let sent = counts.sent.entry([kind, join, owner]).or_insert_with(|| {
                 let sent = made(tensor).map(|made| sent(graph, hierarchy, nodes, tensor, &made));
                 sent.unwrap_or_default()
             });
@@ -300,7 +387,7 @@ fn each<T: Count>(
             key.extend([kinds[at], number(layouts.joins[at]), operands.len() as u32]);
             key.extend(operands);
         }
-        let counted = match fetched_of.get(&key) {
+        let counted = match counts.fetched.get(&key) {
             Some(known) => known.clone(),
             None => {
                 let mut held = owned(graph, hierarchy, nodes, tensor);
@@ -327,7 +414,7 @@ fn each<T: Count>(
                     all.push(here);
                 }
                 let all: Rc<[T]> = all.into();
-                fetched_of.insert(key.clone(), all.clone());
+                counts.fetched.insert(key.clone(), all.clone());
                 all
             }
         };

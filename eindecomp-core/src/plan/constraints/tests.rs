@@ -8,6 +8,7 @@ use crate::ein::access::{inner_labels, splittable};
 use crate::graph::testing::random_graph;
 use crate::plan::communication::{decompose, evaluate};
 use crate::plan::cost::communication::Communication;
+use crate::plan::planner::weighted;
 use crate::plan::samples::{Sample, ffn, matmul, transformer};
 use crate::plan::search::Unwatched;
 use crate::plan::verify::verify;
@@ -321,6 +322,40 @@ fn the_other_models_keep_them_too() {
             let found = plan(&graph, &cluster, &options).unwrap();
             verify(&graph, &found, &cluster).unwrap();
             assert_eq!(found.constraints, asked);
+        }
+    }
+}
+
+/// A split that is asked for reveals no cheaper plan: of as many calls per statement, under the pin it is none that moves less.
+#[test]
+fn pins_reveal_no_cheaper_plan() {
+    let servers = Cluster::dgx_a100().with_servers(4);
+    let cases = [
+        (ffn(1, 64, 256), servers),
+        (ffn(4, 6, 10), Cluster::cpus(6)),
+    ];
+    let calls = |plan: &Plan| -> Vec<Option<usize>> {
+        let joins = plan.nodes.iter().map(|n| n.join.as_ref());
+        joins.map(|j| j.map(|j| j.tiles())).collect()
+    };
+    for (n, (graph, cluster)) in cases.iter().enumerate() {
+        let planned = |graph: &BoundGraph| plan(graph, cluster, &PlanOptions::default());
+        let free = planned(graph).unwrap();
+        for (id, node) in graph.ids() {
+            let labels = node.einsum().map_or(&[][..], |e| &e.labels);
+            for (label, &extent) in labels.iter().zip(graph.label_extents(id)) {
+                let divisors = (1..=cluster.devices()).filter(|d| cluster.devices() % d == 0);
+                for parts in divisors.filter(|d| *d as usize <= extent) {
+                    let pin = Pin::Split(label.name.clone(), parts);
+                    let pinned = graph.graph().clone().with_pin(&node.name, pin).unwrap();
+                    let Ok(pinned) = planned(&pinned.bind(&BTreeMap::new()).unwrap()) else {
+                        continue;
+                    };
+                    let what = format!("{n}: {}, {} in {parts}", node.name, label.name);
+                    let less = weighted(&pinned) < weighted(&free);
+                    assert!(!less || calls(&pinned) != calls(&free), "{what}");
+                }
+            }
         }
     }
 }

@@ -35,6 +35,12 @@ pub trait CostModel {
         d: &[u32],
     ) -> u128;
 
+    /// What costs depend on of a tensor that is read, beside its extents and type. They are found once for vertices
+    /// that are computed alike of tensors of which this is equal.
+    fn of_read(&self, _graph: &BoundGraph, _tensor: NodeId) -> u128 {
+        0
+    }
+
     /// [`vertex`](CostModel::vertex) of every vector of a list.
     fn vertices(&self, graph: &BoundGraph, node: NodeId, ds: &[Vec<u32>]) -> Vec<u128> {
         ds.iter().map(|d| self.vertex(graph, node, d)).collect()

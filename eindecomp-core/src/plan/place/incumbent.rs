@@ -13,6 +13,12 @@ use crate::quick::Table;
 const FIRST: usize = 4;
 /// Most rounds of candidates.
 const ROUNDS: usize = 8;
+/// Most candidates of a variable that are compared at once; where it can only be fewer than these, none are.
+const MANY: usize = 256;
+const FEW: usize = 16;
+/// Most pairs of candidates that are looked at, and how many the boxes of a device count for; where servers are told apart, too.
+const COMPARED: u64 = 2_000_000;
+const BOXES: [u64; 2] = [1, 8];
 
 /// One spread per variable, and its cost.
 #[derive(Clone, Debug)]
@@ -114,7 +120,7 @@ impl<'a> Aligner<'a> {
                     pool
                 })
                 .collect();
-            let next = self.choose(pools);
+            let next = self.choose(pools, Budget::default());
             if next.cost >= best.cost {
                 break;
             }
@@ -123,14 +129,82 @@ impl<'a> Aligner<'a> {
         best
     }
 
+    /// A placement at most as costly, among many vectors at once: `vectors(variable)`, with axes that agree with neighbours and
+    /// such as are given out in turn ([`Vector::turns`]), as many of the first ones as can be compared.
+    pub fn among(&mut self, best: Incumbent, vectors: &dyn Fn(usize) -> Vec<Vector>) -> Incumbent {
+        let on = self.model.on;
+        let mut turns: Table<Vector, Rc<Vec<Spread>>> = Table::default();
+        let mut pools: Vec<Rc<List<Spread>>> = Vec::with_capacity(best.spreads.len());
+        for v in 0..best.spreads.len() {
+            let mut pool = Vec::new();
+            if self.model.variables[v].fixed.is_none() {
+                for vector in vectors(v) {
+                    let turns = turns.entry(vector.clone());
+                    let turns = turns.or_insert_with_key(|vector| vector.turns(on).into());
+                    let mut more = turns.to_vec();
+                    self.candidates(v, &vector, &best.spreads, 1, &mut more);
+                    pool.extend(more);
+                    if pool.len() >= MANY {
+                        break;
+                    }
+                }
+            }
+            pool.truncate(MANY);
+            pools.push(self.tables.lists.intern(pool));
+        }
+        let mut most = MANY;
+        while self.compared(&pools, most) > COMPARED {
+            most /= 2;
+        }
+        if most < FEW {
+            return best;
+        }
+        let first = |(pool, own): (&Rc<List<Spread>>, &Spread)| {
+            let mut pool = pool.all[..most.min(pool.all.len())].to_vec();
+            add(&mut pool, own.clone());
+            pool
+        };
+        let next = self.choose(
+            pools.iter().zip(&best.spreads).map(first).collect(),
+            super::CLOSE,
+        );
+        if next.cost < best.cost { next } else { best }
+    }
+
+    /// Pairs that tables of the first so many spreads are over; those of uneven splits count for the boxes of all devices.
+    fn compared(&self, pools: &[Rc<List<Spread>>], most: usize) -> u64 {
+        let mut tables: Table<(usize, usize, usize), u64> = Table::default();
+        let on = self.model.on;
+        let boxes = u64::from(on.devices()) * BOXES[usize::from(on.servers > 1)];
+        for e in &self.model.edges {
+            let (need, have) = (&pools[e.need.at()], &pools[e.have.at()]);
+            let seen = &self.model.kinds[e.kind];
+            let looked = || {
+                let count = |list: &List<Spread>, needs| -> [u64; 2] {
+                    let first = &list.all[..most.min(list.all.len())];
+                    let even = first.iter().filter(|s| seen.is_even(&s.vector, needs));
+                    [first.len() as u64, even.count() as u64]
+                };
+                let ([needs, even_needs], [haves, even_haves]) =
+                    (count(need, true), count(have, false));
+                let (pairs, even) = (needs * haves, even_needs * even_haves);
+                even + (pairs - even) * boxes
+            };
+            tables
+                .entry((e.kind, need.id, have.id))
+                .or_insert_with(looked);
+        }
+        tables.values().sum()
+    }
+
     /// The cheapest choice of one candidate per variable.
-    fn choose(&mut self, pools: Vec<Vec<Spread>>) -> Incumbent {
+    fn choose(&mut self, pools: Vec<Vec<Spread>>, budget: Budget) -> Incumbent {
         let lists = &mut self.tables.lists;
         let domains: Vec<Rc<List<Spread>>> = pools.into_iter().map(|p| lists.intern(p)).collect();
         let problem = self.tables.problem(self.model, &domains);
         let Solution {
             assignment, cost, ..
-        } = solve(&problem, Budget::default(), self.watch);
+        } = solve(&problem, budget, self.watch);
         let chosen = domains.iter().zip(assignment);
         Incumbent {
             spreads: chosen.map(|(d, x)| d.all[x as usize].clone()).collect(),
@@ -147,19 +221,15 @@ impl<'a> Aligner<'a> {
         all: u64,
         pool: &mut Vec<Spread>,
     ) {
-        let mut add = |spread: Spread| {
-            if !pool.contains(&spread) {
-                pool.push(spread);
-            }
-        };
         if self.model.variables[v].fixed.is_some() || vector.count() <= all {
-            self.model.spreads(v, vector).into_iter().for_each(add);
+            let all = self.model.spreads(v, vector);
+            all.into_iter().for_each(|spread| add(pool, spread));
             return;
         }
         let wishes = self.wishes(v, vector, |u| Some(&now[u]));
         for first in 0..wishes.len().clamp(1, FIRST) {
             let chosen = wishes.get(first).into_iter().chain(&wishes);
-            add(aligned(vector, chosen));
+            add(pool, aligned(vector, chosen));
         }
     }
 
@@ -210,6 +280,12 @@ impl<'a> Aligner<'a> {
         }
         wishes.sort_by_key(|w| std::cmp::Reverse(w.stake));
         wishes
+    }
+}
+
+fn add(pool: &mut Vec<Spread>, spread: Spread) {
+    if !pool.contains(&spread) {
+        pool.push(spread);
     }
 }
 

@@ -40,6 +40,26 @@ pub(super) struct Kind {
     pub folded: Vec<Part>,
 }
 
+/// A need whose splits are even.
+struct Even<'a> {
+    need: &'a Spread,
+    /// Of the axes of its grid.
+    radices: Vec<u32>,
+    /// How many of these tell servers apart.
+    servers: usize,
+    /// Per axis of the tensor: the label that cuts it.
+    splits: Vec<Option<usize>>,
+    /// Does a label cut two axes?
+    twice: bool,
+    /// Of an element.
+    bytes: u128,
+}
+
+/// Does every device of the grid have a tile?
+fn is_everywhere(v: &Vector) -> bool {
+    v.repeats || v.tiles() == v.grid.devices()
+}
+
 /// Cost of a pair of vectors, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pair {
@@ -95,23 +115,24 @@ impl Kind {
                 let of = |p: &Part| count(p) * p.dtype.size() as u128;
                 parts.iter().map(of).sum::<u128>()
             };
+            let even = self.evenly(need);
+            let closed = |level, have| self.closed(even.as_ref()?, level, have);
+            // a grid of more than a server that fills none of them evenly has no axis for these
+            let aligned = need.vector.grid.is_aligned(on);
+            let level = match partial {
+                true => Level::Device,
+                false => Level::Server,
+            };
+            let all = closed(level, None);
             for (h, have) in haves.iter().enumerate() {
-                let near = self.closed(need, Level::Device, Some((have, Level::Device)));
+                let near = closed(Level::Device, Some((have, Level::Device)));
                 let near = near.unwrap_or_else(|| {
                     let (need, have) = boxed(n, h);
                     bytes(&|p| need.common(have, p))
                 });
                 let mut cost = pairs[n * haves.len() + h].whole - near;
                 if more > 0 && cost > 0 {
-                    let level = if partial {
-                        Level::Device
-                    } else {
-                        Level::Server
-                    };
-                    // a grid of more than a server that fills none of them evenly has no axis for these
-                    let aligned = need.vector.grid.is_aligned(on);
-                    let closed = |have| self.closed(need, level, have).filter(|_| aligned);
-                    let (all, near) = (closed(None), closed(Some((have, Level::Server))));
+                    let near = closed(level, Some((have, Level::Server))).filter(|_| aligned);
                     let far = all.zip(near).map(|(all, near)| all - near);
                     cost += more
                         * far.unwrap_or_else(|| {
@@ -151,17 +172,53 @@ impl Kind {
         }
     }
 
-    /// Bytes that are where they are needed (if there is no `have`: that are needed), summed over the
-    /// places of the need's level, if all splits are even and digits correspond.
-    fn closed(&self, need: &Spread, level: Level, have: Option<(&Spread, Level)>) -> Option<u128> {
+    /// The need, if all its splits are even and it is on every device.
+    fn evenly<'a>(&self, need: &'a Spread) -> Option<Even<'a>> {
         let grid = need.vector.grid;
-        let everywhere = |v: &Vector| v.repeats || v.tiles() == v.grid.devices();
-        let of = |s: &Spread| s.vector.grid == grid && everywhere(&s.vector);
-        if !of(need) || !have.is_none_or(|(have, _)| of(have)) {
+        if !is_everywhere(&need.vector) {
             return None;
         }
-        let radices = grid.radices();
-        let mut roots: Vec<u8> = (0..radices.len() as u8).collect();
+        let mut splits = Vec::with_capacity(self.shape.len());
+        let mut twice = false;
+        for (access, &extent) in self.access.axes.iter().zip(&self.shape) {
+            let (_, split) = self.even(access, extent, &need.vector)?;
+            let cut = split.filter(|&l| !need.axes[l].is_empty());
+            twice |= cut.is_some() && splits.contains(&cut);
+            splits.push(cut);
+        }
+        let bytes = |p: &Part| match p.axes.contains(&false) {
+            true => None,
+            false => Some(p.dtype.size() as u128),
+        };
+        let parts = self.parts(&need.vector).iter();
+        Some(Even {
+            need,
+            radices: grid.radices(),
+            servers: grid.axes(Level::Server),
+            splits,
+            twice,
+            bytes: parts.map(bytes).sum::<Option<u128>>()?,
+        })
+    }
+
+    /// Bytes that are where they are needed (if there is no `have`: that are needed), summed over the
+    /// places of the need's level, if all splits are even and digits correspond.
+    fn closed(&self, even: &Even, level: Level, have: Option<(&Spread, Level)>) -> Option<u128> {
+        let (need, radices) = (even.need, &even.radices[..]);
+        let grid = need.vector.grid;
+        if have.is_some_and(|(have, _)| have.vector.grid != grid || !is_everywhere(&have.vector)) {
+            return None;
+        }
+        // the boxes of a server's devices are then no box, nor all points with some digits
+        if level == Level::Server && even.twice {
+            return None;
+        }
+        let counts = |level: Level| match level {
+            Level::Device => radices.len(),
+            Level::Server => even.servers,
+        };
+        // as many axes as a number of devices can have
+        let mut roots: [u8; 32] = std::array::from_fn(|a| a as u8);
         fn root(roots: &[u8], mut a: u8) -> u8 {
             while roots[a as usize] != a {
                 a = roots[a as usize];
@@ -169,21 +226,11 @@ impl Kind {
             a
         }
         let mut places = grid.places(level);
-        let counts = |level: Level| {
-            let count = grid.axes(level);
-            move |a: &u8| usize::from(*a) < count
-        };
         let needs = counts(level);
         let holds = counts(have.map_or(level, |h| h.1));
-        let (mut elements, mut cuts) = (1u128, Vec::new());
-        for (axis, (access, &extent)) in self.access.axes.iter().zip(&self.shape).enumerate() {
-            let (_, split) = self.even(access, extent, &need.vector)?;
+        let mut elements = 1u128;
+        for (axis, (split, &extent)) in even.splits.iter().zip(&self.shape).enumerate() {
             let own = split.map_or(&[][..], |l| &need.axes[l]);
-            // the boxes of a server's devices are then no box, nor all points with some digits
-            if level == Level::Server && !own.is_empty() && cuts.contains(&split) {
-                return None;
-            }
-            cuts.push(split);
             let theirs = have.map_or(&[][..], |(have, _)| &have.axes[axis]);
             let parts: u32 = theirs.iter().map(|&a| radices[a as usize]).product();
             if !extent.is_multiple_of(parts as usize) {
@@ -197,7 +244,10 @@ impl Kind {
                 {
                     return None;
                 }
-                let (a, b) = (a.filter(|a| needs(a)), b.filter(|b| holds(b)));
+                let (a, b) = (
+                    a.filter(|a| usize::from(**a) < needs),
+                    b.filter(|b| usize::from(**b) < holds),
+                );
                 if let Some(&either) = a.or(b) {
                     cut *= radices[either as usize] as usize;
                 }
@@ -211,16 +261,7 @@ impl Kind {
             }
             elements *= (extent / cut) as u128;
         }
-        let bytes = |p: &Part| match p.axes.contains(&false) {
-            true => None,
-            false => Some(p.dtype.size() as u128),
-        };
-        let size: u128 = self
-            .parts(&need.vector)
-            .iter()
-            .map(bytes)
-            .sum::<Option<u128>>()?;
-        Some(u128::from(places) * elements * size)
+        Some(u128::from(places) * elements * even.bytes)
     }
 
     /// Parts of an axis that is read in even parts, and the label that splits it.
@@ -551,7 +592,7 @@ mod tests {
             prop_assert!(bound[0] <= cost[0]);
             // the closed form alone: even splits by binary axes always have one
             if reads < 2 && devices.is_power_of_two() && extents[0] == 16 {
-                prop_assert!(kind.closed(&need, Level::Device, Some((&have, Level::Device))).is_some() || need.vector.grid.devices() < devices);
+                prop_assert!(kind.evenly(&need).is_some_and(|even| kind.closed(&even, Level::Device, Some((&have, Level::Device))).is_some()) || need.vector.grid.devices() < devices);
             }
         }
     }

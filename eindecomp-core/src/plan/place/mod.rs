@@ -5,7 +5,7 @@
 //!    exactly, it bounds every placement with one tuple per device.
 //! 2. *Incumbent*: the vectors of 1, with device axes that agree along edges.
 //! 3. *Close*: min-marginals of 1 discard every vector that no better placement has; what is left
-//!    is searched with all its axes, if that is little enough, else with those that agree.
+//!    is searched with axes that agree and such as are given out in turn, and with all its axes, if that is little enough.
 //!
 //! Files: `spread` (vectors and assignments of device axes), `kind` and
 //! `boxes` (what an edge costs), `model`
@@ -63,6 +63,8 @@ const LEAST: Budget = Budget {
 };
 /// Most vectors of a variable, beside the incumbent's, that are tried at once.
 const TRIED: usize = 12;
+/// Searches among all vectors that may be part of a better placement.
+const WIDER: usize = 2;
 /// Most assignments that `exhaustive` tries.
 const EXHAUSTIVE: u128 = 1 << 32;
 
@@ -209,7 +211,25 @@ impl<'a> Search<'a> {
         let mut bound = found.bound;
         if close && best.cost > good && self.watch.goes_on() {
             let marginals = marginals(&problem, MARGINALS, self.watch);
-            best = aligner.improve(best, good, 1, &|v| tried(&marginals, domains, v));
+            let first = |v| {
+                lowest(&marginals, domains, v)
+                    .take(TRIED)
+                    .map(|x| x.1)
+                    .collect()
+            };
+            best = aligner.improve(best, good, 1, &first);
+            for _ in 0..WIDER {
+                let cost = best.cost;
+                if cost <= good || !self.watch.goes_on() {
+                    break;
+                }
+                let all = |v| lowest(&marginals, domains, v).take_while(|x| x.0 < cost);
+                best = aligner.among(best, &|v| all(v).map(|x| x.1).collect());
+                best = aligner.improve(best, good, ALL, &|_| Vec::new());
+                if best.cost == cost {
+                    break;
+                }
+            }
             let open = survivors(&marginals, domains, best.cost);
             if best.cost > good && spreads(&open) <= VALUES {
                 let closed;
@@ -301,13 +321,17 @@ fn chosen(domains: &Domains, assignment: &[u32]) -> Vec<Vector> {
     domains.iter().zip(assignment).map(value).collect()
 }
 
-/// The vectors of a variable whose least cost is lowest.
-fn tried(marginals: &Marginals, domains: &Domains, v: usize) -> Vec<Vector> {
+/// The vectors of a variable with their least costs, lowest first.
+fn lowest<'a>(
+    marginals: &Marginals,
+    domains: &'a Domains,
+    v: usize,
+) -> impl Iterator<Item = (u128, Vector)> + use<'a> {
     let least = |x: usize| marginals.least(VarId(v as u32), x as u32);
-    let mut order: Vec<usize> = (0..domains[v].all.len()).collect();
-    order.sort_by_key(|&x| (least(x), x));
-    let first = order.into_iter().take(TRIED);
-    first.map(|x| domains[v].all[x].clone()).collect()
+    let mut order: Vec<(u128, usize)> = (0..domains[v].all.len()).map(|x| (least(x), x)).collect();
+    order.sort_unstable();
+    let of = move |(least, x): (u128, usize)| (least, domains[v].all[x].clone());
+    order.into_iter().map(of)
 }
 
 /// Per variable: the vectors that a placement of less than `cost` may have.

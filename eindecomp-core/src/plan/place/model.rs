@@ -69,6 +69,23 @@ pub(super) struct Seen {
     pub among: u64,
 }
 
+impl Seen {
+    /// Does a vector of the need's space, or of the have's, cut what is read in even parts?
+    pub fn is_even(&self, vector: &Vector, need: bool) -> bool {
+        let even = |(parts, extent): (&u32, &usize)| extent.is_multiple_of(*parts as usize);
+        match (need, &self.have) {
+            (true, _) => vector.parts.iter().zip(&self.kind.extents).all(even),
+            (false, Some(cuts)) => vector
+                .through(cuts)
+                .parts
+                .iter()
+                .zip(&self.kind.shape)
+                .all(even),
+            (false, None) => vector.parts.iter().zip(&self.kind.shape).all(even),
+        }
+    }
+}
+
 /// What a plan's entry is read from.
 #[derive(Default)]
 pub(super) struct Entry {

@@ -1,12 +1,15 @@
 //! Placements near one that was found, and all of them where there are few: for what no search sees, as the arenas of devices.
 
 use super::Search;
-use super::spread::Spread;
-use crate::plan::NodePlan;
+use super::spread::{Spread, Vector};
 use crate::plan::planner::PlanError;
+use crate::plan::search::VarId;
+use crate::plan::{Layout, NodePlan};
 
 /// Most values of a variable that are each tried with all their axes.
 const VALUES: u64 = 64;
+/// Most assignments of axes to a vector that are listed to take the first.
+const LISTED: u64 = 5040;
 
 /// What a placement measures; `None` if there is no more to say.
 pub(crate) type Measure<'a, K> = &'a mut dyn FnMut(&[NodePlan]) -> Result<Option<K>, PlanError>;
@@ -16,6 +19,62 @@ pub(crate) type Measure<'a, K> = &'a mut dyn FnMut(&[NodePlan]) -> Result<Option
 pub(crate) struct Assignment(pub(super) Vec<Spread>);
 
 impl Search<'_> {
+    /// Where a placement is; `None` if it is not of the planner's kind.
+    pub fn at(&self, nodes: &[NodePlan]) -> Option<Assignment> {
+        let model = &self.model;
+        let first = |v: usize| {
+            Some(
+                model
+                    .spreads(v, model.variables[v].domain.all.first()?)
+                    .swap_remove(0),
+            )
+        };
+        let mut at = (0..model.variables.len())
+            .map(first)
+            .collect::<Option<Vec<Spread>>>()?;
+        let mut set = |v: VarId, layout: Option<&Layout>| {
+            let (layout, domain) = (layout?, &model.variables[v.at()].domain);
+            let mut cut = domain
+                .all
+                .iter()
+                .filter(|vector| vector.parts == layout.parts);
+            at[v.at()] = cut.find_map(|vector| vector.on(&layout.devices))?;
+            Some(())
+        };
+        for (entry, node) in model.entries.iter().zip(nodes) {
+            if let Some(join) = entry.join {
+                set(join, node.join.as_deref())?;
+            }
+            if let Some(owner) = entry.owner.as_ref().filter(|o| o.cuts.is_none()) {
+                set(owner.variable, node.owner.as_deref())?;
+            }
+        }
+        Some(Assignment(at))
+    }
+
+    /// The layouts there; costs are still 0.
+    pub fn read(&self, at: &Assignment) -> Vec<NodePlan> {
+        self.model.read(&at.0)
+    }
+
+    /// Placements that [`descend`](Search::descend) looks at before it changes two layouts at once, if it finds none that is better.
+    pub fn near(&self) -> u64 {
+        let all = |v: usize| &self.model.variables[v].domain.all;
+        let near = |v: usize| {
+            let counts = all(v).iter().map(Vector::count);
+            let count = counts.fold(0, u64::saturating_add);
+            // many are not listed to take one of them
+            let few = all(v).iter().all(|x| x.count() <= LISTED);
+            match (count <= VALUES, few) {
+                (true, _) => count,
+                (_, true) => all(v).len() as u64,
+                _ => u64::MAX,
+            }
+        };
+        let read = self.model.read_from().into_iter();
+        read.map(near).fold(0, u64::saturating_add)
+    }
+
     /// From a placement to ones that measure less: one layout after the other is changed, two at once where no single one helps,
     /// until nothing does or `measure` has no more to say.
     ///

@@ -247,6 +247,83 @@ impl Vector {
         (spread.layout().devices == devices).then_some(spread)
     }
 
+    /// Spreads that differ in who has which axes, labels or, as one more of them, what is released: one has the axes between
+    /// servers, slower or faster than its others; of the axes within servers one takes the slowest, a second one the next,
+    /// then the others in order.
+    pub fn turns(&self, on: Hierarchy) -> Vec<Spread> {
+        let far = match on.servers > 1 && self.grid.is_aligned(on) {
+            true => self.grid.axes(Level::Server),
+            false => 0,
+        };
+        let mut parts = self.parts.clone();
+        parts.push(self.grid.devices() / self.tiles());
+        let takers: Vec<usize> = (0..parts.len()).filter(|&l| parts[l] > 1).collect();
+        let mut all = Vec::new();
+        for &first in &takers {
+            for &second in takers.iter().filter(|&&l| l != first || takers.len() == 1) {
+                let others = takers
+                    .iter()
+                    .copied()
+                    .filter(|&l| l != first && l != second);
+                let order: Vec<usize> = [first, second].into_iter().chain(others).collect();
+                let mut add = |outer, far, last| {
+                    let spread = self.in_order(&parts, &order, (outer, far), last);
+                    if !all.contains(&spread) {
+                        all.push(spread);
+                    }
+                };
+                add(first, 0, false);
+                for &outer in takers.iter().filter(|_| far > 0) {
+                    add(outer, far, false);
+                    add(outer, far, true);
+                }
+            }
+        }
+        if all.is_empty() {
+            all.push(self.aligned(&[]));
+        }
+        all
+    }
+
+    /// The first `far` axes to `outer`, the others in order, then what is left of the first ones; if `last`, those of `outer` come after
+    /// its others.
+    fn in_order(
+        &self,
+        parts: &[u32],
+        order: &[usize],
+        (outer, far): (usize, usize),
+        last: bool,
+    ) -> Spread {
+        let radices = self.grid.radices();
+        let mut used = vec![false; radices.len()];
+        let mut left = parts.to_vec();
+        let mut axes = vec![Vec::new(); parts.len()];
+        let mut take = |l: usize, among: std::ops::Range<usize>| {
+            let mut taken = Vec::new();
+            for a in among {
+                if !used[a] && left[l] > 1 && left[l].is_multiple_of(radices[a]) {
+                    used[a] = true;
+                    left[l] /= radices[a];
+                    taken.push(a as u8);
+                }
+            }
+            taken
+        };
+        let outermost = take(outer, 0..far);
+        for among in [far..radices.len(), 0..far] {
+            for &l in order {
+                axes[l].extend(take(l, among.clone()));
+            }
+        }
+        let at = if last { axes[outer].len() } else { 0 };
+        axes[outer].splice(at..at, outermost);
+        axes.pop();
+        Spread {
+            vector: self.clone(),
+            axes,
+        }
+    }
+
     /// The spread that fulfils as many wishes as it can, the first ones first: that a label's
     /// slowest axes be these. What is left takes the first free axes.
     pub fn aligned(&self, wishes: &[(usize, &[u8])]) -> Spread {

@@ -19,16 +19,19 @@
 mod links;
 mod simulate;
 
+use std::cell::OnceCell;
+
 use super::CostModel;
 use super::communication::{folded, lacking, needed};
-use crate::graph::{BoundGraph, NodeId, Op, Role};
+use crate::graph::{BoundGraph, Node, NodeId, Op, Role};
 use crate::plan::layout::Region;
 use crate::plan::partition::no_label;
 use crate::plan::room::Room;
 use crate::plan::verify::InvalidPlan;
 use crate::plan::work::Work;
 use crate::plan::{Cluster, Constraints, Hierarchy, NodePlan, PlanError, Residency};
-use crate::task::traffic::steps;
+use crate::quick::Table;
+use crate::task::traffic::{Count, Counts, Step, Traffic, each};
 
 /// The model over one cluster, for one graph.
 #[derive(Clone, Debug)]
@@ -95,16 +98,28 @@ impl Time {
     /// # Errors
     /// The first rule of [`structure`](crate::plan::verify::structure) that `nodes` breaks.
     pub fn of(&self, graph: &BoundGraph, nodes: &[NodePlan]) -> Result<Vec<u128>, InvalidPlan> {
-        let moves = steps(graph, self.hierarchy, nodes)?;
-        let kernels = |(id, plan): (NodeId, &NodePlan)| {
-            let join = plan.join.as_ref();
-            join.map_or(0, |join| self.kernels(graph, id, &join.parts))
+        self.of_several(graph, nodes, &mut Timings::default())
+    }
+
+    /// The same of one of several placements.
+    pub(crate) fn of_several(
+        &self,
+        graph: &BoundGraph,
+        nodes: &[NodePlan],
+        known: &mut Timings,
+    ) -> Result<Vec<u128>, InvalidPlan> {
+        let (kinds, kernels) = (graph.kinds(), &mut known.kernels);
+        let kernels = |((id, _), plan): ((NodeId, &Node), &NodePlan)| {
+            let Some(join) = &plan.join else { return 0 };
+            let kernels = kernels.entry((kinds[id.at()], join.parts.clone()));
+            *kernels.or_insert_with_key(|(_, parts)| self.kernels(graph, id, parts))
         };
-        let ids = graph.ids().map(|(id, _)| id);
-        let mut costs: Vec<u128> = ids.zip(nodes).map(kernels).collect();
-        for step in moves {
-            costs[step.vertex.at()] += self.busiest(&step.found);
-        }
+        let mut costs: Vec<u128> = graph.ids().zip(nodes).map(kernels).collect();
+        let moves = &mut known.moves;
+        each(graph, self.hierarchy, nodes, moves, |step: Step<&Timed>| {
+            let Timed { traffic, ns } = step.found;
+            costs[step.vertex.at()] += *ns.get_or_init(|| self.busiest(traffic));
+        })?;
         Ok(costs)
     }
 
@@ -153,6 +168,12 @@ impl CostModel for Time {
         "ns"
     }
 
+    /// Is it an input that is fetched, and how many read it.
+    fn of_read(&self, graph: &BoundGraph, tensor: NodeId) -> u128 {
+        let input = matches!(graph.node(tensor).op, Op::Input(_));
+        2 * self.readers[tensor.at()] + u128::from(input && self.owned(graph, tensor))
+    }
+
     fn vertex(&self, graph: &BoundGraph, node: NodeId, d: &[u32]) -> u128 {
         let Some(e) = graph.node(node).einsum() else {
             return 0;
@@ -196,6 +217,34 @@ impl Time {
         }
         let read = super::communication::tiles_read(graph, node, operand, d);
         self.tuples[node.at()] / read.max(1)
+    }
+}
+
+/// What was found of placements of one graph by one model.
+pub(crate) struct Timings {
+    moves: Counts<Timed>,
+    kernels: Table<(u32, Vec<u32>), u128>,
+}
+
+impl Default for Timings {
+    fn default() -> Timings {
+        Timings {
+            moves: Counts::kept(),
+            kernels: Table::default(),
+        }
+    }
+}
+
+/// What moves in a step, and how long that takes.
+#[derive(Clone, Default)]
+struct Timed {
+    traffic: Traffic,
+    ns: OnceCell<u128>,
+}
+
+impl Count for Timed {
+    fn count(&mut self, on: Hierarchy, from: u32, to: u32, bytes: u64) {
+        self.traffic.count(on, from, to, bytes);
     }
 }
 

@@ -1,7 +1,9 @@
 use super::*;
 use crate::graph::testing::random_graph;
 use crate::plan::cluster::{Device, DeviceKind, Link, Links, Rate, Rates, Server};
-use crate::plan::samples::{ffn, matmul, transformer};
+use crate::plan::communication::{decompose, evaluate};
+use crate::plan::samples::{albert, ffn, matmul, transformer};
+use crate::plan::search::Unwatched;
 use crate::plan::{Layout, Objective, PlanOptions, plan};
 use crate::task::lower::lower;
 use crate::task::traffic::Traffic;
@@ -252,6 +254,23 @@ fn what_makes_nothing_takes_no_longer_than_its_kernels() {
         let found = plan(&graph, &on, &options).unwrap().certificate;
         assert!(found.bound <= found.cost, "{found:?}");
     }
+}
+
+/// The first of some equal layers reads an input, which is fetched, where the others read a result.
+#[test]
+fn equal_layers_cost_what_they_read() {
+    let graph = albert(2, [2, 16, 4, 8, 64]);
+    let on = Cluster::cpus(8);
+    let options = PlanOptions {
+        objective: Objective::Time,
+        ..PlanOptions::default()
+    };
+    let model = Time::new(&graph, &on, options.residency, options.constraints).unwrap();
+    let found = decompose(&graph, 8, &model, &options, &Unwatched).unwrap();
+    let cost = evaluate(&graph, &found.vectors, &model);
+    assert_eq!(found.certificate.cost, cost);
+    let timed = plan(&graph, &on, &options).unwrap();
+    assert!(timed.certificate.bound <= timed.certificate.cost);
 }
 
 proptest! {
