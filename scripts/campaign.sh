@@ -12,7 +12,7 @@
 #   loader   edited plan cache entries, under wrong and right hashes; optimised
 #   cache    every bit of a plan cache entry flipped
 #   programs random well-typed programs x devices x placements x memory modes x runs against the reference
-#   gpu      random graphs x plans on the kernels for GPUs, run as C++; with EINDECOMP_NVRTC, compiled for every architecture
+#   gpu      random graphs x plans, programs of the language and examples on the kernels for GPUs, run as C++; with EINDECOMP_NVRTC, compiled for every architecture
 #   ranks    every conformance case on 1, 2, 3, 4 and 8 ranks; needs MPI
 #   gpus     every conformance case on 1, 2, 4 and 8 fake GPUs in 1,000 orders that streams and events permit
 #   events   each event of random plans on fake GPUs left out
@@ -71,6 +71,7 @@ for name in "$@"; do
         gpu)
             export EINDECOMP_GPU_ARCHS=sm_80,sm_90,sm_100 EINDECOMP_GPU_GRAPHS=${CASES:-1000}
             campaign gpu "$EINDECOMP_GPU_GRAPHS" --test all gpu_kernels::
+            campaign 'gpu: programs of the language' 1 --test all language::
             EVERY_CASE=1 campaign gpu 1 --test conformance
             ;;
         ranks) EVERY_CASE=1 campaign ranks 1 --features cli,mpi --test mpi conformance ;;

@@ -4,7 +4,7 @@
 #[path = "../../examples/bench/blocks.rs"]
 mod blocks;
 #[path = "../../examples/bench/cases.rs"]
-mod cases;
+pub mod cases;
 #[path = "../../examples/bench/numpy.rs"]
 mod numpy;
 

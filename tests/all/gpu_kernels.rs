@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::bench_cases::cases::{CASES, Size};
+use crate::reaction_mapper::model::albert;
 use crate::records;
+use crate::sentence_similarity::model::minilm;
 use crate::support::gpu::{Prepared, compiles, near};
 use crate::support::run::small_inputs;
 use eindecomp_core::ein::Value;
@@ -130,6 +133,51 @@ fn graphs_that_people_decompose() {
         }
     }
     jobs.run(1e-3);
+}
+
+/// The examples' models and timed programs, as a session makes them on one device, and on three: their kernels
+/// compile for GPUs. What they compute is compared elsewhere.
+#[test]
+fn examples_compile() {
+    let at = |dims: &[(&str, i64)]| {
+        let dims = dims.iter().map(|&(name, n)| (Arc::from(name), n));
+        dims.collect::<BTreeMap<Arc<str>, i64>>()
+    };
+    let mut programs = vec![
+        (
+            "albert",
+            albert::graph().into_graph(),
+            at(&[("B", 2), ("S", 9)]),
+        ),
+        (
+            "minilm",
+            minilm::graph().into_graph(),
+            at(&[("B", 2), ("S", 9)]),
+        ),
+    ];
+    programs.extend(
+        CASES
+            .iter()
+            .map(|c| (c.name, (c.graph)(), c.dims_at(Size::Small))),
+    );
+    let mut modules = Vec::new();
+    for (name, graph, dims) in programs {
+        let graph = graph.unwrap_or_else(|e| panic!("{name}: {e}"));
+        let graph = graph.bind(&dims).expect("dims that fit");
+        let fused = Pipeline::default().run(graph.clone()).expect("passes").0;
+        for (graph, devices) in [(fused, 1), (graph, 3)] {
+            let graph = Arc::new(graph);
+            let tasks = lower(&graph, &random_plan(&graph, devices, 11)).expect("tasks");
+            let prepared = Prepared::new(&graph, tasks).unwrap_or_else(|e| panic!("{name}: {e}"));
+            let own = prepared.modules();
+            assert!(
+                !own.is_empty() || prepared.products() > 0,
+                "{name} asks for nothing"
+            );
+            modules.extend(own);
+        }
+    }
+    compiles(&modules);
 }
 
 /// Every function, aggregation and element type, and accesses of every kind.

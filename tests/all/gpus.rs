@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use eindecomp::{Error, GpuCluster, Launched as _};
 use eindecomp_core::graph::testing::{Sample, random_graph};
-use eindecomp_core::graph::{BoundGraph, Role};
+use eindecomp_core::graph::{BoundGraph, EinGraph, Role};
 use eindecomp_core::plan::testing::random_plan;
 use eindecomp_core::plan::{Cluster, Plan, PlanOptions, plan};
 use eindecomp_core::reference::{self, RefTensor};
@@ -376,6 +376,30 @@ fn gpus_that_are_missing_are_told() {
         }
     }
     assert!(Cluster::auto().is_ok());
+}
+
+/// On GPUs there is no Rust function: an error when the program is compiled, with the function's name.
+#[test]
+fn rust_functions_are_refused() {
+    let text = "#[kernel = sorted] extern fn sort<dim N>(x: f32[N]) -> f32[N] splits();
+        fn main<dim N>(x: f32[N]) -> f32[N] { let y = sort(x); y }";
+    let graph = EinGraph::from_text(text, "main", &BTreeMap::new()).expect("a graph");
+    let graph = Arc::new(
+        graph
+            .bind(&BTreeMap::from([("N".into(), 5)]))
+            .expect("bound"),
+    );
+    let tasks = Arc::new(lower(&graph, &random_plan(&graph, 1, 0)).expect("tasks"));
+    let gpus = Gpus {
+        driver: Arc::new(fake(1, true, 0).0),
+        generator: Arc::new(CudaC),
+    };
+    let error = GpuExecutor::new(graph, tasks, gpus)
+        .err()
+        .expect("no GPU has it");
+    let text = error.to_string();
+    let told = text.contains("`sort") && text.contains("runs on CPUs only");
+    assert!(told, "{text}");
 }
 
 #[test]

@@ -13,7 +13,7 @@ use eindecomp_core::task::{BufferId, BufferRole, TaskGraph, TaskKind};
 use eindecomp_runtime::backend::cuda::call::{
     Arg, Call, Compute, FAULT_WORDS, Gemm, Matrix, Module, Place, Pointer, Window, Work,
 };
-use eindecomp_runtime::backend::cuda::nvrtc::Nvrtc;
+use eindecomp_runtime::backend::cuda::nvrtc::{Figures, Nvrtc};
 use eindecomp_runtime::backend::cuda::twin::{Argument, Launched, Memory, Twin};
 use eindecomp_runtime::backend::cuda::{GpuKernel, copy_call};
 use eindecomp_runtime::{Data, Tensor};
@@ -334,6 +334,17 @@ pub fn compiles(modules: &[Arc<Module>]) -> usize {
             let fits = fits && kernel.spills <= saved;
             assert!(fits, "{arch}: {kernel:?}\n{}", module.source);
         }
+        let most = |figure: fn(&Figures) -> u32| figures.iter().map(figure).max().unwrap_or(0);
+        println!(
+            "{arch}: {} kernels of {} modules without warnings, at most {} registers and {} bytes of shared memory; \
+             {} spill, at most {} bytes",
+            figures.len(),
+            some.len(),
+            most(|k| k.registers),
+            most(|k| k.shared),
+            figures.iter().filter(|k| k.spills > 0).count(),
+            most(|k| k.spills),
+        );
     }
     new.len()
 }
