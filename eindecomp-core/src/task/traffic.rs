@@ -295,6 +295,7 @@ impl<T> Default for Counts<T> {
 
 impl<T> Counts<T> {
     /// Of several placements of one graph on the same devices.
+    #[cfg(feature = "planner")]
     pub fn kept() -> Counts<T> {
         Counts {
             layouts: Some(Table::default()),
