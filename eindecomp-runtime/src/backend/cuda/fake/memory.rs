@@ -95,7 +95,7 @@ impl Memory {
             }
         }
         if !touch.stays && !touch.part.is_empty() {
-            self.shadow.by(tenant, user);
+            self.shadow.by(tenant, user)?;
         }
         for run in runs(&touch.region, &touch.part) {
             let run = start + run.0 * size..start + run.1 * size;

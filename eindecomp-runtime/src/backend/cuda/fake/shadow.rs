@@ -1,7 +1,6 @@
 //! Who used which bytes, and whether that is known to be done.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 
 /// Per line, how many of its commands are known to be done.
@@ -73,6 +72,8 @@ pub struct Shadow {
     before: HashMap<Tenant, Vec<Use>>,
     /// Who used a tenant, the last of each line.
     users: HashMap<Tenant, Vec<Use>>,
+    /// Those of whose bytes another one has taken some.
+    gone: HashSet<Tenant>,
 }
 
 impl Shadow {
@@ -86,6 +87,7 @@ impl Shadow {
             segments: [(0, whole)].into(),
             before: HashMap::new(),
             users: HashMap::new(),
+            gone: HashSet::new(),
         }
     }
 
@@ -97,6 +99,7 @@ impl Shadow {
         }
         self.before.clear();
         self.users.clear();
+        self.gone.clear();
     }
 
     fn split(&mut self, at: u64) {
@@ -173,6 +176,7 @@ impl Shadow {
             }
             old.dedup();
             before.extend(old.iter().filter_map(|t| self.users.get(t)).flatten());
+            self.gone.extend(old.into_iter().filter(|t| *t != tenant));
             before.retain(|b| *b != user);
             self.before.insert(tenant, before);
         }
@@ -186,10 +190,20 @@ impl Shadow {
     }
 
     /// A command uses something of a tenant.
-    pub fn by(&mut self, tenant: Tenant, user: Use) {
+    ///
+    /// # Errors
+    /// Another one has taken some of its bytes, if not these: the two might have come in the other order.
+    pub fn by(&mut self, tenant: Tenant, user: Use) -> Result<(), String> {
+        if self.gone.contains(&tenant) {
+            return Err(format!(
+                "buffer {} is used after another one took some of its bytes",
+                tenant.0
+            ));
+        }
         let users = self.users.entry(tenant).or_default();
         users.retain(|u| u.line != user.line);
         users.push(user);
+        Ok(())
     }
 
     /// A tenant wrote bytes.
